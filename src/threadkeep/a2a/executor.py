@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from a2a.helpers.proto_helpers import new_data_part, new_text_part
@@ -12,9 +13,9 @@ from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.timestamp_pb2 import Timestamp
 from typing_extensions import override
 
-from threadkeep.a2a.messages import Turn, protocol_error, read_message
+from threadkeep.a2a.messages import AgentTurn, protocol_error, read_message
 from threadkeep.errors import NothingToResumeError, RunNotFoundError
-from threadkeep.gateway.events import decode_events
+from threadkeep.gateway.events import Event, decode_events
 from threadkeep.gateway.run_models import ChatRun, TurnRequest
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class TurnExecutor(AgentExecutor):
     async def _begin(self, context: RequestContext, context_id: str) -> ChatRun:
         assert context.message is not None  # noqa: S101 - a task is executed for a message
         turn, owner = read_message(context.message), self._caller(context.call_context).principal.owner
-        assert isinstance(turn, Turn)  # noqa: S101 - the handler answers skills itself
+        assert isinstance(turn, AgentTurn)  # noqa: S101 - skills are answered before
         task = context.current_task
         if task is not None:
             if RUN not in task.metadata:
@@ -82,35 +83,26 @@ class TurnExecutor(AgentExecutor):
     async def _relay(self, run: ChatRun, updater: TaskUpdater) -> None:
         """Report the events of *run* until its end; what is learnt afterwards is not waited for."""
         await updater.start_work()
-        parts = _Artifacts(updater)
+        begun: set[str] = set()
         async for chunk in self._runs.follow(run, 0):
-            for kind, data in decode_events(chunk):
-                if kind == "token":
-                    parts.add(data["message_id"] or "reply", data["text"])
-                elif kind in ("done", "error", "reset"):
-                    await parts.send()
+            events = [*decode_events(chunk)]
+            for message_id, text in _texts(events).items():
+                await updater.add_artifact([new_text_part(text)], message_id, "reply", append=message_id in begun)
+                begun.add(message_id)
+            for kind, data in events:
+                if kind in ("done", "error", "reset"):
                     await _end(run, updater, kind, data)
                     return
-            await parts.send()
 
 
-class _Artifacts:
-    """Joins the tokens that come together, and sends them as parts of one artifact for each message."""
-
-    def __init__(self, updater: TaskUpdater) -> None:
-        self._updater = updater
-        self._begun: set[str] = set()
-        self._waiting: dict[str, str] = {}
-
-    def add(self, message_id: str, text: str) -> None:
-        self._waiting[message_id] = self._waiting.get(message_id, "") + text
-
-    async def send(self) -> None:
-        for message_id, text in self._waiting.items():
-            append = message_id in self._begun
-            self._begun.add(message_id)
-            await self._updater.add_artifact([new_text_part(text)], message_id, "reply", append=append)
-        self._waiting.clear()
+def _texts(events: Iterable[Event]) -> dict[str, str]:
+    """Return the texts of the tokens, which are joined, by the ids of their messages."""
+    texts: dict[str, str] = {}
+    for kind, data in events:
+        if kind == "token":
+            message_id = data["message_id"] or "reply"
+            texts[message_id] = texts.get(message_id, "") + data["text"]
+    return texts
 
 
 async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:

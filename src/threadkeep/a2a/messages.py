@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InternalError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
-from pydantic import Field
 
-from threadkeep import Source
-from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, KeptBody
-from threadkeep.gateway.operations import (
-    OPERATIONS,
-    Caller,
-    MemoryArguments,
-    Operation,
-    proposed_body,
-)
+from threadkeep.gateway.bodies import ID_CHARACTERS
+from threadkeep.gateway.operations import OPERATIONS, PROPOSE_FORGETTING, Operation
+from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.public_errors import SERVER_ERROR, public_error
 from threadkeep.gateway.routers.chat import MESSAGE_CHARACTERS
 
@@ -29,40 +22,12 @@ SKILL: Final = "skill"
 """The field of a data part that names the skill; ``arguments`` has what it takes."""
 
 
-class ForgetArguments(MemoryArguments):
-    """Which memory to forget.
-
-    Attributes:
-        reason: Why, for the person who decides.
-    """
-
-    reason: Annotated[Comment, Field(description="Why, for the person who decides.")] = ""
-
-
-async def _propose_forgetting(caller: Caller, given: ForgetArguments) -> KeptBody:
-    source = Source(caller.speaker)
-    return proposed_body(
-        await caller.tk.proposals.propose(
-            action="forget", memory_id=given.memory_id, source=source, reason=given.reason
-        )
-    )
-
-
 _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 SKILLS: Final[Mapping[str, Operation]] = {
     "recall": _BY_NAME["search_memory"],
     "remember": _BY_NAME["remember"],
     "why": _BY_NAME["why"],
-    "forget": Operation(
-        "forget",
-        "Propose to forget a memory",
-        "Propose to remove a memory for good. The user decides.",
-        "memory:write",
-        ForgetArguments,
-        _propose_forgetting,
-        KeptBody,
-        changes=True,
-    ),
+    "forget": PROPOSE_FORGETTING,
     "proposals": _BY_NAME["list_proposals"],
 }
 """The skills that a data part calls."""
@@ -82,7 +47,7 @@ class SkillCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AgentTurn:
     """A turn of the agent, or the answer to what it asked.
 
     Attributes:
@@ -94,7 +59,7 @@ class Turn:
     answer: Any
 
 
-Asked: TypeAlias = SkillCall | Turn
+Asked: TypeAlias = SkillCall | AgentTurn
 
 
 def read_message(message: Message) -> Asked:
@@ -112,7 +77,7 @@ def read_message(message: Message) -> Asked:
         if not text.strip() or "\x00" in text or len(text) > MESSAGE_CHARACTERS:
             msg = f"The text must have 1 to {MESSAGE_CHARACTERS:,} characters, and no NUL."
             raise InvalidParamsError(msg)
-        return Turn(text, text)
+        return AgentTurn(text, text)
     if kinds != {"data"}:
         raise ContentTypeNotSupportedError("A message holds text parts, or one data part; bytes and URLs are refused.")
     if len(message.parts) != 1:
@@ -123,7 +88,7 @@ def read_message(message: Message) -> Asked:
 def _read_data(part: Part, *, answers: bool) -> Asked:
     data: Any = MessageToDict(part.data)
     if answers:
-        return Turn("", data)
+        return AgentTurn("", data)
     name = cast("Mapping[str, Any]", data).get(SKILL) if isinstance(data, Mapping) else None
     if not isinstance(name, str) or name not in SKILLS:
         msg = f"A data part names a skill: {', '.join(SKILLS)}."
@@ -135,6 +100,8 @@ def protocol_error(error: Exception) -> A2AError:
     """Return *error* as the protocol says it: a sentence, and our code in its details."""
     if isinstance(error, A2AError):
         return error
+    if isinstance(error, ProblemError):
+        return InternalError(str(error), {"code": error.code})
     shown = public_error(error)
     kind = InvalidParamsError if shown.status < SERVER_ERROR else InternalError
     return kind(shown.detail, {"code": shown.code})

@@ -7,9 +7,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from a2a.auth.user import User
 from a2a.server.context import ServerCallContext
-from a2a.server.routes import ServerCallContextBuilder, create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from starlette.requests import Request
@@ -17,7 +16,7 @@ from starlette.routing import Route
 from typing_extensions import override
 
 from threadkeep.a2a.card import PATH, agent_card
-from threadkeep.a2a.handler import REQUEST, GatewayRequestHandler
+from threadkeep.a2a.requests import REQUEST, GatewayRequests
 from threadkeep.gateway.auth.resources import ProtectedResource, sender_with_status
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from threadkeep.gateway.app import Gateway
-    from threadkeep.gateway.principals import Principal
 
 
 def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextManager[None]]:
@@ -53,8 +51,7 @@ class A2aEndpoint:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Answer requests inside the context."""
-        card = agent_card(self._gateway.settings, "")
-        handler = GatewayRequestHandler(self._gateway, card, self._resource)
+        handler = GatewayRequests(self._gateway, agent_card(self._gateway.settings, ""), self._resource)
         (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(), enable_v0_3_compat=True)
         self._dispatch = route.app
         try:
@@ -83,30 +80,11 @@ class A2aEndpoint:
         return route.endpoint
 
 
-class _CallContexts(ServerCallContextBuilder):
+class _CallContexts(DefaultServerCallContextBuilder):
     """Makes the context of a call, with the HTTP request that names the principal."""
-
-    def __init__(self) -> None:
-        self._default = DefaultServerCallContextBuilder()
 
     @override
     def build(self, request: Request) -> ServerCallContext:
-        context = self._default.build(request)
-        context.user = _AuthenticatedUser(request.state.principal)
+        context = super().build(request)
         context.state[REQUEST] = request
         return context
-
-
-class _AuthenticatedUser(User):
-    def __init__(self, principal: Principal) -> None:
-        self._principal = principal
-
-    @property
-    @override
-    def is_authenticated(self) -> bool:
-        return True
-
-    @property
-    @override
-    def user_name(self) -> str:
-        return self._principal.owner.label

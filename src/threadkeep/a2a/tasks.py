@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from a2a.server.tasks import TaskStore
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
 from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState
-from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE
-from a2a.utils.errors import InvalidParamsError
-from a2a.utils.task import ListTasksCursor, decode_list_tasks_cursor, encode_list_tasks_cursor
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
@@ -66,20 +63,10 @@ class StoredTasks(TaskStore):
 
     @override
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        tasks = sorted(
-            (task for task in await self._all(context) if _is_asked(task, params)), key=_position, reverse=True
-        )
-        start, size = 0, params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
-        if params.page_token:
-            cursor = decode_list_tasks_cursor(params.page_token)
-            if cursor is None:
-                msg = "The page token is invalid."
-                raise InvalidParamsError(msg)
-            after = cursor.sort_key()
-            start = sum(_position(task) >= after for task in tasks)
-        page = tasks[start : start + size]
-        more = encode_list_tasks_cursor(_cursor(page[-1])) if page and start + size < len(tasks) else None
-        return ListTasksResponse(next_page_token=more, tasks=page, total_size=len(tasks), page_size=size)
+        found = InMemoryTaskStore(lambda _: "")  # filters, orders and pages as every task store does
+        for task in await self._all(context):
+            await found.save(task, context)
+        return await found.list(params, context)
 
     @override
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
@@ -114,23 +101,3 @@ def _copy(task: Task) -> Task:
     copy = Task()
     copy.CopyFrom(task)
     return copy
-
-
-def _is_asked(task: Task, params: ListTasksRequest) -> bool:
-    if params.context_id and task.context_id != params.context_id:
-        return False
-    if params.status and task.status.state != params.status:
-        return False
-    if not params.HasField("status_timestamp_after"):
-        return True
-    since = params.status_timestamp_after.ToNanoseconds()
-    return task.status.HasField("timestamp") and task.status.timestamp.ToNanoseconds() >= since
-
-
-def _cursor(task: Task) -> ListTasksCursor:
-    dated = task.status.HasField("timestamp")
-    return ListTasksCursor(timestamp_ns=task.status.timestamp.ToNanoseconds() if dated else None, task_id=task.id)
-
-
-def _position(task: Task) -> Any:
-    return _cursor(task).sort_key()

@@ -231,7 +231,7 @@ async def _correct(caller: Caller, given: CorrectArguments) -> KeptBody:
     source = Source(caller.speaker)
     proposed = await caller.tk.proposals.propose(given.text, action="correct", memory_id=given.memory_id, source=source)
     if proposed.status != "proposed" or proposed.proposal is None:
-        return proposed_body(proposed)
+        return _proposed_body(proposed)
     return await _confirmed(caller, proposed.proposal)
 
 
@@ -251,7 +251,12 @@ async def _propose(caller: Caller, given: ProposeArguments) -> KeptBody:
         source=Source(caller.speaker),
         reason=given.reason,
     )
-    return proposed_body(proposed)
+    return _proposed_body(proposed)
+
+
+async def _propose_forgetting(caller: Caller, given: MemoryArguments) -> KeptBody:
+    source = Source(caller.speaker)
+    return _proposed_body(await caller.tk.proposals.propose(action="forget", memory_id=given.memory_id, source=source))
 
 
 async def _list_proposals(caller: Caller, given: ListProposalsArguments) -> ListedProposalsBody:
@@ -286,7 +291,7 @@ async def _confirmed(caller: Caller, proposal: Proposal) -> KeptBody:
     return KeptBody(status="accepted", memory_id=memory_id, proposal_id=proposal.proposal_id)
 
 
-def proposed_body(proposed: Proposed) -> KeptBody:
+def _proposed_body(proposed: Proposed) -> KeptBody:
     """Return what became of a proposal; a policy may have approved it at once."""
     status = "accepted" if proposed.status == "approved" else proposed.status
     kept = status in ("accepted", "duplicate")
@@ -427,6 +432,19 @@ OPERATIONS: Final = (
     ),
 )
 """What programs do with the memory of a user."""
+
+
+PROPOSE_FORGETTING: Final = Operation(
+    "propose_forgetting",
+    "Propose to forget a memory",
+    "Propose to remove a memory for good. The user decides.",
+    "memory:write",
+    MemoryArguments,
+    _propose_forgetting,
+    KeptBody,
+    changes=True,
+)
+"""What a program does that may not remove a memory itself."""
 
 
 def parse_arguments(model: type[BaseModel], arguments: object) -> BaseModel:

@@ -11,7 +11,7 @@ from a2a.types.a2a_pb2 import Message, Role, SendMessageRequest, Task
 from typing_extensions import override
 
 from threadkeep.a2a.executor import TurnExecutor
-from threadkeep.a2a.messages import SKILL, SKILLS, SkillCall, Turn, protocol_error, read_message
+from threadkeep.a2a.messages import SKILL, SKILLS, AgentTurn, SkillCall, protocol_error, read_message
 from threadkeep.a2a.tasks import StoredTasks
 from threadkeep.errors import ScopeRequiredError
 from threadkeep.gateway.auth import admit_turn
@@ -34,7 +34,7 @@ REQUEST = "threadkeep_request"
 _IDLE_SECONDS = 300.0
 
 
-class GatewayRequestHandler(DefaultRequestHandler):
+class GatewayRequests(DefaultRequestHandler):
     """Answers the requests of users.
 
     Args:
@@ -58,7 +58,8 @@ class GatewayRequestHandler(DefaultRequestHandler):
         asked = await self._admit(params, context)
         if isinstance(asked, SkillCall):
             return await self._answer(asked, params.message, context)
-        return await super().on_message_send(params, context)
+        handled: Any = super()  # its decorators hide the types
+        return await handled.on_message_send(params, context)
 
     @override
     async def on_message_send_stream(
@@ -68,17 +69,18 @@ class GatewayRequestHandler(DefaultRequestHandler):
         if isinstance(asked, SkillCall):
             yield await self._answer(asked, params.message, context)
             return
-        async for event in super().on_message_send_stream(params, context):
+        handled: Any = super()
+        async for event in handled.on_message_send_stream(params, context):
             yield event
 
-    async def _admit(self, params: SendMessageRequest, context: ServerCallContext) -> SkillCall | Turn:
+    async def _admit(self, params: SendMessageRequest, context: ServerCallContext) -> SkillCall | AgentTurn:
         """Return what is asked for; a turn needs the scope ``chat`` and counts.
 
         Raises:
             A2AError: The message is invalid, the scope is missing, or the owner has too many turns.
         """
         asked = read_message(params.message)
-        if isinstance(asked, Turn):
+        if isinstance(asked, AgentTurn):
             try:
                 self._caller(context).require("chat")
                 admit_turn(self._gateway, self._caller(context).principal)
