@@ -96,7 +96,7 @@ class TestWait:
         assert not done
         assert await waiting == "done"
 
-    async def test_an_error_that_nobody_waits_for_is_nobodys(self) -> None:
+    async def test_error_without_a_waiting_caller_is_dropped(self) -> None:
         """It is not reported as never retrieved, which would be an error here."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()
 

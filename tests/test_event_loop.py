@@ -97,7 +97,7 @@ async def test_work_that_cancels_itself_says_so(home: EventLoopThread) -> None:
         await home.run(_fail(asyncio.CancelledError()))
 
 
-async def test_whoever_waits_is_told_that_it_was_closed(home: EventLoopThread) -> None:
+async def test_waiting_callers_get_closed_error(home: EventLoopThread) -> None:
     begun = threading.Event()
 
     async def work() -> None:
@@ -134,7 +134,7 @@ async def test_what_was_handed_over_as_it_closed_ends_cancelled(home: EventLoopT
         await late
 
 
-def test_a_caller_whose_loop_is_gone_stops_nothing(home: EventLoopThread) -> None:
+def test_closed_loop_of_a_caller_stops_nothing(home: EventLoopThread) -> None:
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def work() -> None:

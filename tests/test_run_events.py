@@ -27,7 +27,7 @@ def _run() -> weakref.ref[_Held]:
     return weakref.ref(held)
 
 
-def test_a_run_that_has_ended_holds_nobody() -> None:
+def test_ended_run_does_not_block_others() -> None:
     """The context that began it remembers the run itself until the next one."""
     listen()
     held = _run()

@@ -39,6 +39,9 @@ OLD_IDENTIFIERS: Final = frozenset(
 """Names of classes and functions that earlier versions had, in lower case and without an underscore before them."""
 
 _NO_SUBJECT: Final = re.compile(r"\b(nobody|somebody|whoever|whose)\b", re.IGNORECASE)
+_HIDES_SUBJECT: Final = re.compile(
+    r"(_|\b)(nobody|nobodys|somebody|whoever|whose|is_told|are_told|door|home_loop)(_|\b)|Whose|Nobody"
+)
 _RULES_ABOUT_WORDS: Final = ("src/threadkeep/text/", "src/threadkeep/search/features.py")
 """Files whose string constants are the words of users: only their docstrings and comments are checked."""
 
@@ -79,6 +82,17 @@ def check_identifiers(source: str, path: str) -> list[Finding]:
     ]
 
 
+def check_test_names(source: str, path: str) -> list[Finding]:
+    """Return the test functions and classes of a file whose name hides its subject or is a private word."""
+    return [
+        Finding(path, node.lineno, f"'{node.name}' hides its subject; say in standard terms what is true.")
+        for node in ast.walk(ast.parse(source, path))
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.name.lower().startswith("test")
+        and _HIDES_SUBJECT.search(node.name)
+    ]
+
+
 def check_sentences(source: str, path: str) -> list[Finding]:
     """Return the docstrings, comments and messages of a Python file that hide their subject."""
     if not _NO_SUBJECT.search(source):
@@ -101,6 +115,8 @@ def check_tree(root: Path = ROOT) -> list[Finding]:
     for name, source in sources.items():
         findings += [*check_module_name(name), *check_identifiers(source, name)]
         findings += () if name.startswith(_TO_BE_REPLACED) else check_sentences(source, name)
+    for path in python_files("tests", root=root):
+        findings += check_test_names(path.read_text(encoding="utf-8"), path.relative_to(root).as_posix())
     for pattern in _PAGES:
         for page in sorted(root.glob(pattern)):
             findings += check_page(page.read_text(encoding="utf-8"), page.relative_to(root).as_posix())

@@ -57,7 +57,7 @@ class TestExtract:
             "いつも日本語で答えてください。",
         ],
     )
-    def test_how_to_behave_is_told_from_facts(self, text: str):
+    def test_behaviour_is_distinguished_from_facts(self, text: str):
         """It is asked about, as a model's extractor does; a name to be called by is a fact."""
         assert [found.kind for found in extract_candidates(turn_of(("user", text)))] == ["procedural", "episodic"]
         assert facts(turn_of(("user", "Call me Max."))) == ["Call me Max."]

@@ -75,7 +75,7 @@ class TestPersonal:
         assert redactor(["ip"])(text) == "ana@x.org, +49 170 1234567, [redacted: IP address]"
         assert redactor(["email"])(text) == "[redacted: e-mail address], +49 170 1234567, 203.0.113.7"
 
-    def test_numbers_at_home_need_a_region(self):
+    def test_national_phone_numbers_need_a_region(self):
         """Without one only those with a + are told."""
         assert redactor(["phone"])("(415) 555-2671") == "(415) 555-2671"
 

@@ -88,7 +88,7 @@ class TestEngine:
 
         assert (receipt.status, len(receipt.memory_ids)) == ("done", 2)
 
-    async def test_turn_whose_wake_up_was_lost_is_found_by_looking(self, tmp_path: Path, postgres_url: str):
+    async def test_turn_with_a_lost_wake_up_is_found_by_polling(self, tmp_path: Path, postgres_url: str):
         """The record is the truth: here no job was ever made."""
         embedded = Settings.load(store_sqlite_path=tmp_path / "m.db", capture_workers=0)
         async with threadkeep.open(settings=embedded, embedder="none") as tk:

@@ -213,7 +213,7 @@ class TestHanging:
         assert settled.status == "done"
         assert (still.status, still.degraded) == ("queued", ("timeout",))
 
-    async def test_nobody_works_where_there_are_no_workers(self, storage: InMemoryStorage, clock: FrozenClock):
+    async def test_without_workers_nothing_is_learnt(self, storage: InMemoryStorage, clock: FrozenClock):
         """Such a process leaves it to others; it can be asked to all the same."""
         captures = room(storage, clock, workers=0)
         await captures.start()
@@ -293,7 +293,7 @@ class TestDebounce:
 
         assert settled.status == "done"
 
-    async def test_who_waited_in_vain_hurries_nobody_any_more(self, storage: InMemoryStorage, clock: FrozenClock):
+    async def test_timed_out_caller_no_longer_skips_the_debounce(self, storage: InMemoryStorage, clock: FrozenClock):
         """A process that learns from nothing itself does not collect the threads that somebody waited for."""
         captures = room(storage, clock, terms=QueueTerms(debounce=timedelta(hours=1)), workers=0)
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
@@ -330,7 +330,7 @@ class TestQueued:
         stats = await captures.stats()
         assert (stats.pending, stats.running, stats.failed) == (2, 1, 1)
 
-    async def test_dead_turn_is_tried_again_when_told_to(self, storage: InMemoryStorage, clock: FrozenClock):
+    async def test_dead_turn_is_retried_on_request(self, storage: InMemoryStorage, clock: FrozenClock):
         """As if it had never been."""
         extractor = FailingExtractor("Lisbon", times=5)
         captures = room(storage, clock, extractor=extractor)

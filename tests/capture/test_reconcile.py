@@ -217,7 +217,7 @@ class TestUpdate:
         assert memory.text == "I live in Porto"
         assert [old.text for old in memory.history] == ["I live in Lisbon", "I live in Faro"]
 
-    def test_whoever_lets_it_pass_is_named_with_the_statement(self):
+    def test_approver_is_named_with_the_statement(self):
         """An assistant's by the policy, the user's by nobody; as rows they are recalled, each with its own."""
         known = after([said("I live in Lisbon", 1)])
         rules = Rules(PLACE, NOW, alike, verdict=lambda _kind, _speaker: "auto")
@@ -371,7 +371,7 @@ class TestEnd:
             ("I don't live in Lisbon any more", said("", 3).source.at),
         ]
 
-    def test_ending_of_what_nobody_knew_is_a_statement(self):
+    def test_ending_of_an_unknown_fact_is_a_statement(self):
         """It is kept as it was said."""
         (memory,) = after([said("I no longer work at Acme", 1)])
 

@@ -472,7 +472,7 @@ class TestLearn:
         assert await facts(storage) == []
         assert await episodes(storage) == ["Asked: What do you know?"]
 
-    async def test_recalled_statement_is_refused_whoever_extracts_it(
+    async def test_recalled_statement_is_refused_from_every_extractor(
         self, storage: InMemoryStorage, clock: FrozenClock
     ):
         """An extractor that takes what was put in for new does not get through."""
@@ -483,7 +483,7 @@ class TestLearn:
 
         assert await memories(storage) == []
 
-    async def test_secret_is_refused_whoever_extracts_it(self, storage: InMemoryStorage, clock: FrozenClock):
+    async def test_secret_is_refused_from_every_extractor(self, storage: InMemoryStorage, clock: FrozenClock):
         """An extractor that makes one up, or puts one together, does not get through."""
         telemetry = Telemetry()
         captures = room(storage, clock, extractor=RepeatingExtractor("The password is hunter2"), telemetry=telemetry)
@@ -769,7 +769,7 @@ class TestWorker:
 
         assert await facts(storage) == ["I live in Lisbon"]
 
-    async def test_strange_row_among_the_records_blocks_nobody(
+    async def test_unreadable_row_does_not_block_other_records(
         self, captures: CaptureService, storage: InMemoryStorage, clock: FrozenClock
     ):
         """A row that cannot be understood is passed over."""

@@ -417,7 +417,7 @@ class TestTellApart:
         assert not is_small_talk(text)
 
     @pytest.mark.parametrize("text", ["write me a poem", "how do I do this", "Is it late?", "please help"])
-    def test_request_is_told_from_a_statement(self, text: str):
+    def test_request_is_distinguished_from_a_statement(self, text: str):
         """Questions and commands ask for something."""
         assert is_request(text)
         assert not is_request("I live in Lisbon")

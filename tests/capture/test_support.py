@@ -144,7 +144,7 @@ class TestNotUser:
         st.text(string.ascii_lowercase, min_size=5, max_size=12),
         st.lists(st.sampled_from(["I live in Lisbon.", "We use ArgoCD.", "My sister is Ana."]), min_size=1, max_size=3),
     )
-    def test_word_that_nobody_said_is_never_the_users(self, word: str, said: list[str]):
+    def test_unsaid_word_is_never_the_users(self, word: str, said: list[str]):
         """A statement that carries a word of its own is somebody else's."""
         assume(all(word not in one.casefold() for one in said))
 

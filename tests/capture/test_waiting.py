@@ -48,7 +48,7 @@ class TestReady:
         assert [[item.ref.key for item in waiting.items] for waiting in found.waiting] == [["c"], ["a", "b"], ["d"]]
         assert found.keys == (key_of(BOB, TH), key_of(ANA, TH), key_of(ANA, OTHER))
 
-    def test_thread_that_somebody_is_at_is_left_alone(self):
+    def test_thread_of_another_worker_is_skipped(self):
         """Until their lease ends, and that is when to look again."""
         found = asked(row("a", at=-2, due=7, worker="you"), row("b", at=-1), row("c", thread=OTHER))
 
@@ -87,7 +87,7 @@ class TestReady:
         assert asked(row("a", at=-50), row("b"), terms=QueueTerms(debounce=5 * SECOND)).keys == (key_of(ANA, TH),)
 
     @pytest.mark.parametrize("hurried", [{key_of(ANA, TH)}, None])
-    def test_thread_that_somebody_waits_for_need_not_be_quiet(self, hurried: set[str] | None):
+    def test_awaited_thread_is_not_debounced(self, hurried: set[str] | None):
         """Or all of them, at the end."""
         assert asked(row("a"), terms=QueueTerms(debounce=5 * SECOND), hurried=hurried).keys == (key_of(ANA, TH),)
 

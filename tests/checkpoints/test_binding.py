@@ -105,7 +105,7 @@ class TestOwners:
         ],
         ids="+".join,
     )
-    async def test_a_thread_of_somebody_else_is_neither_read_nor_written(
+    async def test_thread_of_another_owner_is_neither_read_nor_written(
         self, bound: ThreadkeepCheckpointer, named: dict[str, str]
     ):
         """Every method refuses, and the thread is as it was."""
@@ -177,7 +177,7 @@ class TestOwners:
         assert await avalue_of(bound, config_of("1")) == "anybody's"
         assert await bound.run(bound.maintenance.owner_of("1")) is None
 
-    async def test_a_deleted_thread_is_nobodys(self, bound: ThreadkeepCheckpointer):
+    async def test_deleted_thread_has_no_owner(self, bound: ThreadkeepCheckpointer):
         """Its id may begin again as somebody else's, also where it was seen a moment ago."""
         await aput(bound, config_of("1", user_id="ana@x.org"), 1)
         await ThreadkeepCheckpointer.adelete_thread(bound, "1")
@@ -189,7 +189,7 @@ class TestOwners:
         with pytest.raises(OwnerMismatchError):
             await avalue_of(bound, config_of("1", user_id="ana@x.org"))
 
-    async def test_a_scoped_thread_is_listed_but_taken_from_nobody(self, bound: ThreadkeepCheckpointer):
+    async def test_scoped_thread_is_listed_and_stays_with_its_owner(self, bound: ThreadkeepCheckpointer):
         """Two owners have a thread of one id in their own views."""
         await aput(bound.scoped(ANA), config_of("1"), "ana's")
         await aput(bound.scoped(BOB), config_of("1"), "bob's")

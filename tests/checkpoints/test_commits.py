@@ -30,7 +30,7 @@ class SlowStorage(InMemoryStorage):
         return await super().commit(batch)
 
 
-async def test_who_is_refused_is_told_after_what_rules_it_out_is_written():
+async def test_refusal_is_raised_after_its_cause_is_written():
     """A run that another one undoes reads what is left: not what is left for one more moment."""
     storage = SlowStorage(clock=SystemClock())
     await storage.connect()

@@ -95,7 +95,7 @@ class TestCalling:
         assert all(value == value[:2] * 50 for value in seen)
         assert [len(list(checkpointer.list(config_of(f"w{n}")))) for n in range(10)] == [10] * 10
 
-    async def test_a_blocking_call_on_the_home_loop_is_refused(
+    async def test_blocking_call_on_the_event_loop_is_refused(
         self, checkpointer: ThreadkeepCheckpointer, home: EventLoopThread
     ):
         """It would wait for itself; the error says so instead."""

@@ -67,7 +67,7 @@ def said(word: str) -> dict[str, list[str]]:
 
 class TestTwoRuns:
     @pytest.mark.parametrize("begun", [False, True], ids=["new", "begun"])
-    async def test_the_one_that_comes_late_is_told_and_the_first_is_kept(self, kind: str, make: Make, *, begun: bool):
+    async def test_late_writer_gets_an_error_and_the_first_is_kept(self, kind: str, make: Make, *, begun: bool):
         """Both go on from one state; LangGraph would keep the one that ends last and forget the other."""
         checkpointer, gates = make(kind), Gates()
         graph = gated(checkpointer, gates)
@@ -109,9 +109,7 @@ class TestTwoRuns:
         assert words[2:] == [spoken for word in "abcdefgh" for spoken in (word, word.upper())]
 
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-    async def test_of_many_that_take_it_from_each_other_each_is_kept_or_told(
-        self, kind: str, make: Make, durability: Any
-    ):
+    async def test_each_of_many_takeovers_is_kept_or_gets_an_error(self, kind: str, make: Make, durability: Any):
         """What was acknowledged is in the state, whoever won."""
         graph = echo_graph(make(kind))
         await graph.ainvoke(said("before"), HERE)
@@ -161,7 +159,7 @@ class TestTwoRuns:
 
         assert again["words"] == ["slow one", "two", "TWO", "slow one", "SLOW ONE"]
 
-    async def test_a_run_on_a_deleted_thread_is_told(self, kind: str, make: Make):
+    async def test_run_on_a_deleted_thread_gets_an_error(self, kind: str, make: Make):
         """What was erased does not come back by a run that was under way."""
         checkpointer, gates = make(kind), Gates()
         graph = gated(checkpointer, gates)

@@ -82,7 +82,7 @@ class TestSecondInput:
         assert (await running)["words"][-2:] == ["slow one", "SLOW ONE"]
         assert (await second)["words"] == ["before", "BEFORE", "slow one", "SLOW ONE", "two", "TWO"]
 
-    async def test_reject_is_told_at_once(self, kind: str, make: Make):
+    async def test_reject_raises_at_once(self, kind: str, make: Make):
         gates = Gates()
         graph, running = await at_work(make(kind), gates)
 
@@ -233,7 +233,7 @@ class TestGettingFree:
 
         assert [str(error) for error in errors] == ["a", "b"]
 
-    async def test_while_somebody_is_asked(self, kind: str, make: Make):
+    async def test_while_an_approval_is_pending(self, kind: str, make: Make):
         """Whoever answers may be another process."""
         builder = StateGraph(Words)
         builder.add_node("ask", lambda state: {"words": [interrupt("well?")]})
@@ -248,7 +248,7 @@ class TestGettingFree:
 
         assert ended["words"] == ["hello", "fine"]
 
-    async def test_after_a_stream_that_nobody_reads_on(self, kind: str, make: Make):
+    async def test_after_an_abandoned_stream(self, kind: str, make: Make):
         graph = echo_graph(make(kind))
 
         async for _ in graph.astream(said("a"), HERE):
@@ -278,7 +278,7 @@ class TestGettingFree:
 
         assert (await graph.ainvoke(said("two"), HERE))["words"][-2:] == ["two", "TWO"]
 
-    async def test_a_node_that_runs_its_own_thread_is_told(self, make: Make):
+    async def test_node_with_its_own_thread_gets_an_error(self, make: Make):
         """It would wait for itself."""
 
         async def again(state: Words) -> dict[str, list[str]]:
@@ -370,7 +370,7 @@ class Notes(TypedDict):
 
 class TestSubgraphs:
     @pytest.mark.parametrize("durability", ["sync", "async"])
-    async def test_one_whose_run_lost_its_lease_writes_nothing_more(self, kind: str, make: Make, durability: Any):
+    async def test_run_without_its_lease_writes_nothing_more(self, kind: str, make: Make, durability: Any):
         """Its checkpoints stand in a namespace of their own, and are its run's all the same."""
         gates = Gates()
         inner = StateGraph(Words)

@@ -210,7 +210,7 @@ class TestKilling:
 @pytest.mark.slow
 @pytest.mark.linux
 class TestForking:
-    def test_a_child_is_told_to_open_its_own(self, path: Path):
+    def test_forked_child_must_open_its_own(self, path: Path):
         """The parent's loop does not run in it; with one of its own it works, and the parent's goes on."""
         program = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, str(path)]
 

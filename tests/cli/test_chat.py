@@ -81,7 +81,7 @@ class TestForget:
         assert memories() == ["I'm allergic to walnuts."]
         assert proposals() == []
 
-    def test_what_nothing_says_is_told(self):
+    def test_unmatched_topic_is_reported(self):
         said = talk("I'm allergic to walnuts.", "Forget that I live in Rome.", "y")
 
         assert "Nothing that is remembered says “I live in Rome”" in said
@@ -177,7 +177,7 @@ class TestCommands:
 
 
 class TestOutput:
-    def test_a_missing_model_is_told_once(self):
+    def test_missing_model_is_reported_once(self):
         """Not at the end of each reply."""
         said = talk("I live in Lisbon.", "Do I live in Lisbon?", "What do I eat?")
 
@@ -185,7 +185,7 @@ class TestOutput:
         assert NO_MODEL not in said
         assert "- “I live in Lisbon.”" in said
 
-    def test_a_configured_model_is_not_told(self, monkeypatch: pytest.MonkeyPatch):
+    def test_configured_model_is_not_mentioned(self, monkeypatch: pytest.MonkeyPatch):
         model = ScriptedModel(replies=["Noted."])
         monkeypatch.setattr(chat, "open_memory", lambda data_dir: output.open_memory(data_dir, model=model))
 

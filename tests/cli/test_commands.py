@@ -177,7 +177,7 @@ class TestOwners:
         assert answer("owners", "erase", "--user", USER, "--yes")["items"] >= 1
         assert answer("owners", "show", "--user", USER)["memories"] == {}
 
-    def test_export_says_whose_it_is(self) -> None:
+    def test_export_names_the_owner(self) -> None:
         """The first line names the owner, then one line for each thing held."""
         run("memories", "add", "I live in Lisbon.", "--user", USER)
 
@@ -214,7 +214,7 @@ class TestChat:
         assert shown in run("chat", "--user", USER, stdin="I live in Lisbon.\n").output
         assert answer("chat", "--user", USER, stdin="I live in Lisbon.\n")["reply"] == said
 
-    def test_what_is_not_the_model_s_fault_is_told_as_it_is(self) -> None:
+    def test_other_errors_are_shown_unchanged(self) -> None:
         """One sentence on the error stream, and exit 1; the next input may be well again."""
         answer("chat", "--user", USER, "--thread", "1", stdin="I live in Lisbon.\n")
 
@@ -224,7 +224,7 @@ class TestChat:
         assert "This thread belongs to another owner" in refused.stderr
         assert "kept" not in refused.stderr
 
-    def test_a_model_that_streams_nothing_is_told_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_model_that_streams_nothing_is_reported(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The next one may say something; what was written to the first is kept and learnt from."""
         model = ScriptedModel(replies=[(), "Noted."])
         monkeypatch.setattr(chat, "open_memory", lambda data_dir: output.open_memory(data_dir, model=model))
@@ -250,7 +250,7 @@ class TestChat:
         assert refused.startswith("check the model's key")
         assert failed.startswith("try again")
 
-    def test_threads_that_cannot_be_kept_are_told_at_once(self, folder: Path) -> None:
+    def test_threads_that_cannot_be_kept_are_reported_at_once(self, folder: Path) -> None:
         """Not after the first input: nothing was asked for yet."""
         (folder / "data").mkdir()
         (folder / "data/memory-checkpoints.sqlite3").write_bytes(b"a holiday picture" * 300)
@@ -420,7 +420,7 @@ class TestDoctor:
         assert "up to about" not in told
         assert re.search(r"up to about [\d,]+ vectors of 384 numbers", said)
 
-    def test_a_vector_engine_that_is_down_is_told(self, monkeypatch: pytest.MonkeyPatch):
+    def test_unavailable_vector_engine_is_reported(self, monkeypatch: pytest.MonkeyPatch):
         """As broken, with what becomes of search; one that answers is told with its place, and that it is elsewhere."""
         with PineconeServer(dimension=384) as server:
             for name, value in {

@@ -103,7 +103,7 @@ class TestKeys:
             with pytest.raises(SealError, match="THREADKEEP_MASTER_KEY"):
                 run("storage", *words)
 
-    def test_damage_is_told_and_removed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_damage_is_reported_and_removed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """With whose it is, and exit code 1 until it is gone."""
         monkeypatch.setenv("THREADKEEP_MASTER_KEY", run("keys", "new").stdout.strip())
         answer("memories", "add", "I live in Lisbon.", "--user", USER)

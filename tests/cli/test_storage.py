@@ -300,7 +300,7 @@ class TestMovingIn:
         shown = run("storage", "copy", "--from", stock, "--dry-run")
         assert "left out memories / a_b@x_org 1" in shown.output
 
-    def test_the_mapping_says_whose_it_is(self, stock: str, folder: Path):
+    def test_mapping_names_the_owner(self, stock: str, folder: Path):
         """And what comes is recalled as that user's memory."""
         (folder / "users.json").write_text(json.dumps({"a_b@x_org": USER}))
 
@@ -354,6 +354,6 @@ class TestMovingIn:
         assert before == []
         assert kept == {"Always answers in French": "carla", "Never uses emojis": "dora"}
 
-    def test_who_approved_it_is_told_of_foreign_memories_only(self, folder: Path):
+    def test_approver_is_recorded_for_foreign_memories_only(self, folder: Path):
         with pytest.raises(InvalidInputError, match="foreign"):
             run("storage", "copy", "--from", f"sqlite:///{folder}/other.db", "--approved-by", "carla")

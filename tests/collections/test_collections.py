@@ -87,7 +87,7 @@ class TestSearch:
         assert found.degraded == ()
         assert library.search("another", "green tea").passages == ()
 
-    def test_similar_documents_are_told(self, library: Any):
+    def test_similar_documents_are_reported(self, library: Any):
         """Each once, never the document itself."""
         found = library.similar("handbook", "coffee.md")
 
@@ -146,8 +146,8 @@ class TestDelete:
         assert len(library.list("handbook")) == 1
 
 
-class TestWhose:
-    def test_whoever_is_locked_to_an_owner_reads_and_writes_nothing(self, tk: threadkeep.Threadkeep, library: Any):
+class TestOwners:
+    def test_locked_client_reads_and_writes_nothing(self, tk: threadkeep.Threadkeep, library: Any):
         """What a stranger's door may do."""
         door = tk.for_owner("ana").sync.collections
 
@@ -170,7 +170,7 @@ class TestWhose:
         library.ingest("handbook", "Acme's own train.", document_id="own", tenant="acme")
         assert [one.document_id for one in door.search("handbook", "train").passages] == ["own"]
 
-    def test_a_document_is_nobodys_memory(self, tk: threadkeep.Threadkeep, library: Any):
+    def test_document_is_not_a_memory(self, tk: threadkeep.Threadkeep, library: Any):
         """It is not recalled, not listed and not exported."""
         assert tk.sync.recall("When does the night train leave for Lisbon?", owner="ana").memories == ()
         assert tk.sync.memories.list(owner="ana") == []

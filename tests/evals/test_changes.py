@@ -23,7 +23,7 @@ class TestStories:
         assert make_stories(3, seed=1) == make_stories(3, seed=1)
         assert make_stories(3, seed=1) != make_stories(3, seed=2)
 
-    def test_every_change_is_told(self):
+    def test_every_change_is_reported(self):
         """So often, in the words of its subject, and never the same twice in a row."""
         for story in make_stories(8, seed=4):
             assert len(story.messages) == len(story.values) == 9
@@ -40,7 +40,7 @@ class TestStories:
         assert len(slots) == 1
         assert None not in slots
 
-    def test_a_change_in_passing_is_told_in_other_words(self):
+    def test_change_in_passing_is_found_in_other_words(self):
         """Every subject has such wordings and questions, and each message tells its value."""
         stories = make_stories(3, seed=4, wording=NATURAL)
 
@@ -57,7 +57,7 @@ class TestStories:
 
 @pytest.mark.slow
 class TestStaleness:
-    def test_no_old_value_is_told_as_current(self):
+    def test_old_value_is_not_shown_as_current(self):
         """Whatever is recalled of what changed is what is so now."""
         natural, row = run_staleness([4], seed=2, rounds=1, embedder=WordsEmbedder())["results"]
 
@@ -81,7 +81,7 @@ class TestStaleness:
 
 @pytest.mark.slow
 class TestLeakage:
-    def test_nobody_is_told_of_anybody_else(self):
+    def test_no_owner_learns_of_another(self):
         """With ids that are prefixes of each other, and nearly the same facts."""
         report = run_leakage(12, seed=3, embedder=HashingEmbedder())
 

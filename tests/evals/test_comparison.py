@@ -122,7 +122,7 @@ class TestCompare:
 
 
 class TestGain:
-    def test_is_told_for_each_conversation_and_without_each(self, compared):
+    def test_is_reported_for_each_conversation_and_without_each(self, compared):
         """What ours finds more than each other method, with an interval; two equal conversations gain the same."""
         gains = compared[1].as_json()["gains"]
 

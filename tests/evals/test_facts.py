@@ -101,7 +101,7 @@ class TestRun:
 
         assert row["in_block"] == 0
 
-    def test_a_fact_is_told_in_passing(self):
+    def test_fact_is_mentioned_in_passing(self):
         """Its message has it and more around it, and a line counts with subject and answer only."""
         facts = make_facts(100, seed=1)
 

@@ -236,7 +236,7 @@ class TestBench:
 
 
 class TestWorker:
-    async def test_its_end_is_told_with_what_it_said(self, peers_folder):
+    async def test_its_end_is_reported_with_its_output(self, peers_folder):
         """Whoever waits is not left waiting."""
         async with worker(ENVIRONMENTS["mem0"], peers_folder, dims=64, vectors=_vectors) as peer:
             with pytest.raises(SettingsError, match="gave up, as it was told to"):

@@ -311,7 +311,7 @@ class TestOutage:
 
 
 class TestStopping:
-    async def test_runs_in_progress_are_told(self, open_gateway: Open):
+    async def test_runs_in_progress_are_reported(self, open_gateway: Open):
         """A stopping process ends its streams with the run's id, and begins no run."""
         gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."),)))
         async with gateway.client() as client:

@@ -66,7 +66,7 @@ class TestEvents:
         assert memory["why"] == {"said_by": "user", "approved_by": None, "earlier": False}
         assert recalled["tokens"] > 0
 
-    async def test_tools_are_told(self, open_gateway: Open):
+    async def test_tools_are_listed(self, open_gateway: Open):
         gateway = open_gateway(ScriptedModel(replies=(CALL, "Take an umbrella.")), graph=with_tool)
         async with gateway.client() as client:
             events = await gateway.turn(client, "Weather?")

@@ -20,7 +20,7 @@ _SERVERS = {"postgres": PostgresServer, "redis": RedisServer, "mongodb": MongoSe
 
 
 @pytest.mark.parametrize("kind", strategies.KINDS)
-def test_every_returned_turn_stays_and_every_loser_is_told(kind: str):
+def test_returned_turns_stay_and_losers_get_an_error(kind: str):
     """One writer alone, two in threads and two in processes; with every strategy."""
     server = _SERVERS.get(kind)
     if server is not None and (lacking := server.missing()):

@@ -29,7 +29,7 @@ def test_partitions_that_meet_are_found_out(monkeypatch: pytest.MonkeyPatch) -> 
     assert tenants.run(120, storages=("memory",))["leaks"] > 2
 
 
-def test_a_door_that_is_not_locked_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unprotected_route_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where naming the other is not refused."""
 
     def let_in(scope: OwnerScope, owner: str | Owner | None) -> Owner | None:

@@ -96,7 +96,7 @@ class TestGoBack:
         assert await talk.knows(checkpoint_id=old) == {"Minka"}
         assert await talk.knows(checkpoint_id=newer) == {"Minka", "Bello"}
 
-    async def test_the_model_is_told_so(self, tk: threadkeep.Threadkeep, talk: Talk):
+    async def test_the_model_gets_the_reason(self, tk: threadkeep.Threadkeep, talk: Talk):
         """Through the middleware, in the turn that begins the other way."""
         fork = await talk.say(GREETING)
         await talk.say(CAT)
@@ -178,7 +178,7 @@ class TestGoOn:
         assert "Minka" in recall.text
         assert "Bello" in recall.text
 
-    async def test_a_reply_that_is_given_again_leaves_nobody_behind(self, tk: threadkeep.Threadkeep):
+    async def test_repeated_reply_leaves_no_caller_waiting(self, tk: threadkeep.Threadkeep):
         """The user's words are the same, so what they taught holds on both ways."""
         asked = [HumanMessage(GREETING, id="m0"), AIMessage("Where to?", id="r0"), HumanMessage(CAT, id="m1")]
         for reply in ("Nice.", "What a name!"):

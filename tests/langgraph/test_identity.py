@@ -115,7 +115,9 @@ class TestOwnerFrom:
             (None, None, {**SERVER, "langgraph_auth_user": User("x", is_authenticated=False)}, "authenticated no user"),
         ],
     )
-    def test_nobody_is_never_a_shared_default(self, source: Any, context: Any, configurable: dict[str, Any], says: str):
+    def test_missing_owner_is_never_a_shared_default(
+        self, source: Any, context: Any, configurable: dict[str, Any], says: str
+    ):
         """The error names what to do; a client's word is no way in on a server."""
         with pytest.raises(OwnerRequiredError, match=says) as raised:
             asked(source, context=context, configurable=configurable)
@@ -154,7 +156,7 @@ class TestOwnerFrom:
         with pytest.raises(InvalidInputError, match=says):
             asked(source, context=context, configurable=configurable)
 
-    def test_messages_and_metadata_never_say_whose_turn_it_is(self):
+    def test_messages_and_metadata_never_name_the_owner(self):
         """Whoever can write a message could write a name into it."""
         forged = HumanMessage(
             "I am user_id=ana", name="ana", additional_kwargs={"user_id": "ana"}, response_metadata={"user_id": "ana"}
@@ -168,7 +170,7 @@ class TestOwnerFrom:
         told: list[Any] = []
 
         @tool
-        def whose(runtime: ToolRuntime[Ctx, Any]) -> str:
+        def owner_of_run(runtime: ToolRuntime[Ctx, Any]) -> str:
             """Say whose turn it is."""
             told.append((owner_from(runtime=runtime), thread_id_of(runtime)))
             return "done"
@@ -177,9 +179,9 @@ class TestOwnerFrom:
             def bind_tools(self, tools: Sequence[BaseTool | Any], **options: Any) -> Any:
                 return self
 
-        call = {"name": "whose", "args": {}, "id": "1"}
+        call = {"name": "owner_of_run", "args": {}, "id": "1"}
         model = Model(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("done")]))
-        agent = create_agent(model, [whose], context_schema=Ctx, checkpointer=InMemorySaver())
+        agent = create_agent(model, [owner_of_run], context_schema=Ctx, checkpointer=InMemorySaver())
 
         agent.invoke({"messages": [("user", "whose?")]}, {"configurable": {"thread_id": "t"}}, context=Ctx("ana@x.org"))
 
@@ -197,7 +199,7 @@ class TestOwnerFrom:
         with pytest.raises(OwnerRequiredError):
             owner_from(config={})
 
-    def test_outside_a_run_nobody_is_assumed(self):
+    def test_outside_a_run_there_is_no_owner(self):
         """No runtime, no configuration, no node that runs."""
         with pytest.raises(OwnerRequiredError):
             owner_from()

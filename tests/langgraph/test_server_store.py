@@ -75,7 +75,7 @@ class TestInAGraph:
         assert await tk.store.asearch(()) == []
 
     @pytest.mark.parametrize("user", [None, User(""), User(ANA, is_authenticated=False)])
-    async def test_nobody_has_none(self, tk: threadkeep.Threadkeep, user: object):
+    async def test_unknown_user_has_none(self, tk: threadkeep.Threadkeep, user: object):
         with pytest.raises(OwnerRequiredError, match="authenticated no user"):
             await graph_of(tk).ainvoke({"messages": [("user", "?")]}, as_user(user))
 
@@ -176,6 +176,6 @@ class TestRequest:
         assert owner_of_request(Request({"user": User(ANA)})).user_id == ANA
 
     @pytest.mark.parametrize("scope", [{}, {"user": User(ANA, is_authenticated=False)}, {"user": User("")}])
-    def test_nobody_is_refused(self, scope: dict[str, Any]):
+    def test_no_owner_is_refused(self, scope: dict[str, Any]):
         with pytest.raises(OwnerRequiredError, match="enable_custom_route_auth"):
             owner_of_request(Request(scope))

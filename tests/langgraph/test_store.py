@@ -260,7 +260,7 @@ class TestFaces:
 
         assert sorted(item.key for item in store.search(("docs",))) == ["0", "1", "2", "3", "4"]
 
-    async def test_a_blocking_call_on_the_home_loop_raises(self, store: ThreadkeepStore, world: StoreWorld):
+    async def test_blocking_call_on_the_event_loop_raises(self, store: ThreadkeepStore, world: StoreWorld):
         """Waiting there would never end, so it says so instead."""
 
         async def on_event_loop() -> None:
@@ -269,7 +269,7 @@ class TestFaces:
         with pytest.raises(RuntimeError, match="own loop"):
             await world.home.run(on_event_loop())
 
-    async def test_the_async_face_works_on_the_home_loop(self, store: ThreadkeepStore, world: StoreWorld):
+    async def test_async_api_works_on_the_event_loop(self, store: ThreadkeepStore, world: StoreWorld):
         """A service may use the store it is served by."""
         await world.home.run(store.aput(("docs",), "k", {"v": 1}))
 

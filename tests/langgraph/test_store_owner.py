@@ -29,7 +29,7 @@ class TestApart:
         ("one", "other"), [("bob", "bobby"), ("a.b@x.org", "a_b@x.org"), ("Ana", "ana"), ("1", "10"), ("a", "a\n")]
     )
     @pytest.mark.parametrize("query", [None, "secret"])
-    async def test_nobody_reads_anothers(self, store: ThreadkeepStore, one: str, other: str, query: str | None):
+    async def test_users_cannot_read_each_other(self, store: ThreadkeepStore, one: str, other: str, query: str | None):
         """Ids that begin alike, or that a lossy spelling would mix up, never meet."""
         for user_id in (one, other):
             await store.aput(("memories", Owner(user_id).label), "k", {"data": f"secret of {user_id!r}"})

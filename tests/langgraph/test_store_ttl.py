@@ -72,7 +72,7 @@ class TestTtl:
 
         assert {item.key for item in await store.asearch(("docs",))} == {"long", "ever"}
 
-    async def test_told_to_a_read_touches_all_the_same(self, world: StoreWorld):
+    async def test_read_that_asks_for_it_touches(self, world: StoreWorld):
         """``refresh_ttl=True`` wins over the configuration."""
         store = world.store(ttl_config={"default_ttl": 1, "refresh_on_read": False})
         await store.aput(("docs",), "k", {})

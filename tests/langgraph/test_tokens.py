@@ -39,7 +39,7 @@ def tk() -> Iterator[threadkeep.Threadkeep]:
         yield opened
 
 
-class TestHasRoom:
+class TestFitsWithoutCounting:
     @given(st.lists(MESSAGES, max_size=8), TEXTS, st.integers(1, 2_000))
     def test_it_never_says_so_where_counting_would_not(self, messages: list[BaseMessage], system: str, limit: int):
         """In any script, with calls, results, pictures, a system prompt and tools."""
@@ -92,7 +92,7 @@ class TestCounting:
 
         assert asked == [1, 2, 1, 1]
 
-    async def test_tools_take_room(self, tk: threadkeep.Threadkeep):
+    async def test_tools_count_in_the_window(self, tk: threadkeep.Threadkeep):
         """A history that fits by itself is shortened where its tools take what is left."""
         history = [HumanMessage("Tell me more. " * 20), AIMessage("More. " * 20), HumanMessage("And now?")]
         tools = [{"name": "look", "description": "Look. " * 300}]

@@ -55,7 +55,7 @@ async def run(
     return [one.text for one in result["messages"] if one.type == "tool"]
 
 
-class TestWhoseWord:
+class TestSpeakers:
     async def test_what_a_tool_said_is_proposed(self, tk: threadkeep.Threadkeep, face: str):
         """A model that was talked into remembering a page's orders gets them as far as the inbox."""
         _, answer = await run(tk, face, "Read the page.", calling("read_page"), calling("remember", "2", text=INJECTED))
@@ -90,7 +90,7 @@ class TestWhoseWord:
         assert (memory.trust, memory.sources[0].thread_id) == ("user", "1")
         assert memory.sources[0].message_id
 
-    async def test_correction_that_nobody_asked_for_waits(self, tk: threadkeep.Threadkeep, face: str):
+    async def test_unrequested_correction_waits(self, tk: threadkeep.Threadkeep, face: str):
         """The memory stays as it is."""
         kept = tk.sync.memories.remember("The user's bank is Acme Bank.", owner=ANA)
         (answer,) = await run(
@@ -234,7 +234,7 @@ class TestPause:
         with pytest.raises(InvalidInputError):
             tk.tools("propose_memory")
 
-    async def test_answer_that_says_nothing_is_told_to_the_model(self, tk: threadkeep.Threadkeep, face: str):
+    async def test_empty_answer_is_reported_to_the_model(self, tk: threadkeep.Threadkeep, face: str):
         """The proposal still waits."""
         agent = self._agent(tk)
         config = tk.config(user_id=ANA, thread_id="1")

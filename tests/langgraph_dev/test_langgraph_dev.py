@@ -31,7 +31,7 @@ class TestServe:
                 break
             assert time.monotonic() < until, reply
 
-    def test_another_user_is_told_nothing(self, server: str) -> None:
+    def test_another_user_learns_nothing(self, server: str) -> None:
         """Another token, even one that claims to be the first user, gets none of it."""
         said(server, "token-of-ana", thread_of(server, "token-of-ana"), "My passport is in the blue drawer.")
 
@@ -65,7 +65,7 @@ class TestStore:
                 break
             assert time.monotonic() < until, found
 
-    def test_http_shows_nobody_elses(self, server: str) -> None:
+    def test_http_shows_only_the_users_items(self, server: str) -> None:
         """Another's namespace, a root, and everything at once are refused with 403."""
         ana = owner_label("ana@x.org")
         put = {"namespace": ["users", ana, "notes"], "key": "k", "value": {"secret": "blue"}}
@@ -79,7 +79,7 @@ class TestStore:
         listed = call(f"{server}/store/namespaces", "token-of-bob", {"limit": 100})["namespaces"]
         assert all(labels[1] == owner_label("bob@x.org") for labels in listed)
 
-    def test_a_graph_sees_nobody_elses(self, server: str) -> None:
+    def test_graph_sees_only_its_users_items(self, server: str) -> None:
         """``runtime.store`` inside a graph, which no auth handler limits, is the user's own all the same."""
         ana, bob = ["users", owner_label("ana@x.org"), "pried"], ["users", owner_label("bob@x.org"), "pried"]
 

@@ -83,7 +83,7 @@ class TestExtract:
                 receipt.reason == "The extraction model failed (RuntimeError); check its key, its limits and its log."
             )
 
-    async def test_user_is_somebody_elses_to_a_locked_store(self):
+    async def test_locked_store_refuses_another_user(self):
         """Which is a failure like any other."""
         with threadkeep.open("memory://", embedder="none") as tk:
             extractor = functions.create_fact_extractor(tk.for_owner("bob").store, model=ScriptedModel())

@@ -45,7 +45,7 @@ def facts(tk: threadkeep.Threadkeep) -> list[str]:
 
 
 class TestTurn:
-    def test_what_one_process_is_told_another_one_knows(self, postgres_url: str) -> None:
+    def test_statement_to_one_process_is_known_to_another(self, postgres_url: str) -> None:
         """By its URL, closed and opened again; threads and memories share one pool."""
         with threadkeep.open(postgres_url, embedder=HashingEmbedder()) as tk:
             turn(tk, TAUGHT, thread_id="1")
@@ -68,7 +68,7 @@ class TestTurn:
         with threadkeep.open(embedder=HashingEmbedder()) as tk:
             assert TAUGHT not in turn(tk, ASKED, thread_id="3")
 
-    def test_somebody_is_erased(self, postgres_url: str) -> None:
+    def test_an_owner_is_erased(self, postgres_url: str) -> None:
         """No row says anything of them, their name included."""
         with threadkeep.open(postgres_url, embedder=HashingEmbedder()) as tk:
             turn(tk, TAUGHT, thread_id="1")

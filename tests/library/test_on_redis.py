@@ -58,7 +58,7 @@ def facts(tk: threadkeep.Threadkeep) -> list[str]:
 
 
 class TestTurn:
-    def test_what_one_process_is_told_another_one_knows(self, redis_url: str) -> None:
+    def test_statement_to_one_process_is_known_to_another(self, redis_url: str) -> None:
         """By its URL, closed and opened again."""
         with threadkeep.open(redis_url, embedder=HashingEmbedder()) as tk:
             turn(tk, TAUGHT, thread_id="1")
@@ -81,7 +81,7 @@ class TestTurn:
         with threadkeep.open(embedder=HashingEmbedder()) as tk:
             assert TAUGHT not in turn(tk, ASKED, thread_id="3")
 
-    def test_somebody_is_erased(self, redis_url: str) -> None:
+    def test_an_owner_is_erased(self, redis_url: str) -> None:
         """Nothing of theirs is left on the server."""
         with threadkeep.open(redis_url, embedder=HashingEmbedder()) as tk:
             turn(tk, TAUGHT, thread_id="1")

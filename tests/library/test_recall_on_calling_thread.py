@@ -102,7 +102,7 @@ class TestRecall:
         for _ in range(2):
             assert texts(await tk.recall(QUESTION, owner=ANA)) == []
 
-    async def test_who_wants_no_memory_is_told_nothing(self, tk: threadkeep.Threadkeep) -> None:
+    async def test_opted_out_owner_gets_no_memories(self, tk: threadkeep.Threadkeep) -> None:
         """From the moment on that they say so, in all threads or in one."""
         await tk.owners.opt_out(ANA)
         await tk.owners.opt_out(BOB, thread_id="t")
@@ -111,7 +111,7 @@ class TestRecall:
         assert await tk.recall(QUESTION, owner=BOB, thread_id="t") == Recall()
         assert texts(await tk.recall(QUESTION, owner=BOB, thread_id="u")) == ["I drink black tea."]
 
-    async def test_what_says_nothing_new_is_asked_of_the_home_loop(self, tk: threadkeep.Threadkeep) -> None:
+    async def test_unchanged_question_uses_the_event_loop(self, tk: threadkeep.Threadkeep) -> None:
         """Where nothing is asked the newest are given, which are read."""
         assert texts(await tk.recall(" ", owner=ANA)) == [TEA]
         with home_busy(tk), pytest.raises(TimeoutError):
@@ -158,7 +158,7 @@ class TestRecall:
         assert inside.start_time is not None
         assert inside.start_time - 10**9 < one.start_time < inside.start_time
 
-    async def test_what_fails_is_told_by_the_home_loop(
+    async def test_failure_is_raised_by_the_event_loop(
         self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It fails there, too, and says so; no turn fails."""

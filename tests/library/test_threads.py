@@ -134,7 +134,7 @@ class TestThreads:
         ("asked", "told"),
         [([], "ana has no threads."), (["--older-than-days", "7"], "ana has no threads that rested so")],
     )
-    def test_an_empty_list_is_told_as_that(self, tmp_path: Path, asked: list[str], told: str):
+    def test_empty_list_is_printed_as_such(self, tmp_path: Path, asked: list[str], told: str):
         listed = CliRunner().invoke(app, ["threads", "list", *asked, "--user", "ana", "--data-dir", str(tmp_path)])
 
         assert listed.exit_code == 0

@@ -86,7 +86,7 @@ class TestBudget:
         assert goes[-1] == ["over", "episode", "old", "older but used", "new"]
         assert [len(one) for one in goes] == [0, 1, 2, 3, 4, 5, 5]
 
-    def test_what_somebody_wants_may_be_too_much(self):
+    def test_request_may_be_too_large(self):
         """Nothing of it goes, and it is told by how many they are over."""
         memories = [memory(str(n), pinned=n % 2 == 0, approval=None if n % 2 == 0 else APPROVED) for n in range(6)]
         found = plan_retention([*memories, memory("free")], {}, Limits(most=4), now=NOW, counted_since=NOW)

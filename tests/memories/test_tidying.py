@@ -219,7 +219,7 @@ class TestUses:
             await tk.memories.tidy()
             assert await active(tk) == ["I ski."]
 
-    async def test_what_nobody_counted_is_not_held_against_a_memory(self, tmp_path: Path, clock: FrozenClock):
+    async def test_uncounted_memory_is_not_penalized(self, tmp_path: Path, clock: FrozenClock):
         """A limit that is set, or set again, counts from then on."""
         async with opened(tmp_path, clock) as tk:
             await tk.memories.remember("I ski.")
@@ -236,7 +236,7 @@ class TestUses:
             clock.advance(91 * DAY)
             assert len((await tk.memories.tidy()).archived) == 1
 
-    async def test_nothing_is_noted_of_somebody_who_was_erased(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+    async def test_nothing_is_noted_of_an_erased_owner(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
         """Not even when they had been recalled from before, and have come back since."""
         await tk.memories.remember("I ski.")
         clock.advance(60 * DAY)
@@ -312,7 +312,7 @@ class TestUses:
         assert (await tk.owners.verify_audit()).fault is None
         assert await round_of(tk) == 0
 
-    async def test_a_damaged_owner_keeps_nobody_waiting(self, tmp_path: Path, clock: FrozenClock):
+    async def test_damaged_owner_does_not_delay_others(self, tmp_path: Path, clock: FrozenClock):
         """Of whom nothing can be read nothing is archived; everybody else is looked at, and what is expired goes."""
         async with opened(tmp_path, clock, inactive_days=80, master_key=SecretStr(new_master_key())) as tk:
             await swept(tk)
@@ -366,7 +366,7 @@ class TestBudget:
             assert tk.app.telemetry.counts()["memories.archived.budget"] == archived
             assert await round_of(tk) == 0
 
-    async def test_what_went_before_another_writer_came_is_told(
+    async def test_commits_before_another_writer_are_reported(
         self, tmp_path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
     ):
         """Each reason is a commit of its own: the second one's conflict takes nothing back from the first."""

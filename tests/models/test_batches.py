@@ -104,7 +104,7 @@ class TestSubmit:
 
         assert engine.batches[1] == ["who?"]
 
-    def test_what_nobody_waits_for_is_not_embedded(self):
+    def test_abandoned_texts_are_not_embedded(self):
         """Cancelling drops all but the batch that runs."""
         engine = Engine(held=True)
         batches = Batches(engine.load)

@@ -147,7 +147,7 @@ class TestPrecision:
         with pytest.raises(SettingsError, match="minilm-l6-v2-int8, minilm-l6-v2-fp32"):
             create_embedder(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL="text-embedding-3-small"))
 
-    async def test_one_that_was_not_built_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    async def test_missing_model_file_is_reported(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         """With where it comes from: the distribution does not have it."""
         monkeypatch.setattr("threadkeep_minilm.FP32_PATH", tmp_path / "fp32.onnx")
 
@@ -207,7 +207,7 @@ class TestImport:
         assert not heavy & {"torch", "transformers", "huggingface_hub", "onnx"}
 
     @pytest.mark.slow
-    def test_nothing_is_told_to_the_maker_of_the_runtime(self, tmp_path: Path):
+    def test_runtime_sends_no_telemetry(self, tmp_path: Path):
         """Its packages keep an id of the machine and a queue of events in the user's cache unless told not to."""
         program = (
             "import asyncio; from threadkeep.models.local import LocalEmbedder as It; asyncio.run(It().embed(['x']))"

@@ -53,7 +53,7 @@ CASES: list[tuple[Any, str, str]] = [
 
 class TestPlainMessages:
     @pytest.mark.parametrize(("given", "role", "text"), CASES)
-    def test_role_and_text_are_told(self, given: Any, role: str, text: str):
+    def test_role_and_text_are_read(self, given: Any, role: str, text: str):
         """Whatever shape it comes in; what no person wrote is never the user's."""
         [plain] = plain_messages([given])
 

@@ -74,7 +74,7 @@ class TestCheck:
 
         assert (await moving.check()).counts == {"memory": 1}
 
-    async def test_an_index_that_is_told_of_something_else(self, storage: InMemoryStorage, moving: Moving):
+    async def test_index_with_another_content_is_found(self, storage: InMemoryStorage, moving: Moving):
         await commit(storage, ANA.partition, memory(ANA, "tea", "likes tea"), memory(ANA, "bike", "rides a bike"))
         part = storage._parts[ANA.partition.digest]
         for place, row in list(part.rows.items()):

@@ -223,7 +223,7 @@ class TestATargetThatHoldsSomething:
         for place, item in (await items_of(source)).items():
             assert told(held[place]) == told(item)
 
-    async def test_wins_where_somebody_writes_to_it(
+    async def test_source_wins_over_concurrent_writes(
         self, source: InMemoryStorage, target: SqliteStorage, clock: FrozenClock
     ):
         """A write that comes between looking and writing is seen: it is looked at again, and kept."""

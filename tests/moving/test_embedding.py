@@ -90,7 +90,7 @@ class TestReEmbedding:
         assert items["tea"].embedding.dims == 32
         assert done.changed == 0
 
-    async def test_what_never_stands_still_is_told(self, storage: InMemoryStorage, clock: FrozenClock):
+    async def test_continuous_writes_are_reported(self, storage: InMemoryStorage, clock: FrozenClock):
         done = await Moving(Racing(storage, times=9), HashingEmbedder(dims=32), clock).embed_anew()
 
         assert done.changed == 3

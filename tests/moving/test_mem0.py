@@ -140,7 +140,7 @@ async def test_what_was_decided_stands(tmp_path: Path):
     assert after.value["state"] == "rejected"
 
 
-async def test_whoever_moves_in_may_have_approved_it(tmp_path: Path):
+async def test_approver_of_the_import_is_recorded(tmp_path: Path):
     """Then how to behave is kept, with the name; what needs no approval has none."""
     rows = [ROW, {**ROW, "id": "1", "metadata": {"memory_type": "procedural_memory"}}]
     (tmp_path / "export.json").write_text(json.dumps(rows))

@@ -302,7 +302,7 @@ class TestAdopting:
 
         assert sorted(states) == ["adopted", "left"]
 
-    async def test_nothing_is_imported_without_saying_whose_it_is(self, stock: InMemorySaver):
+    async def test_nothing_is_imported_without_an_owner(self, stock: InMemorySaver):
         async with threadkeep.open("memory://", embedder="none") as tk:
             with pytest.raises(InvalidInputError, match="to whom the threads belong"):
                 await anext(tk.threads.import_from(stock))

@@ -61,7 +61,7 @@ class Counting(InMemoryStorage):
 class TestEveryChange:
     """Whatever is changed, by whichever door, an entry of the same commit tells of it."""
 
-    async def test_each_door_is_told_of(self, tk: threadkeep.Threadkeep):
+    async def test_each_interface_is_reported(self, tk: threadkeep.Threadkeep):
         """Remembering, correcting, pinning, forgetting, the LangGraph store, capture, proposals and policies."""
         kept = await tk.memories.remember("I live in Lisbon.")
         await tk.memories.correct(kept.memory_id, "I live in Porto.")

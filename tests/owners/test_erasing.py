@@ -402,7 +402,7 @@ class TestErase:
 class TestReceipt:
     """What is kept of an erasure."""
 
-    async def test_it_counts_and_names_nobody(self, tk: threadkeep.Threadkeep, tmp_path: Path):
+    async def test_it_counts_without_naming_users(self, tk: threadkeep.Threadkeep, tmp_path: Path):
         """In the storage and in a file, by a keyed digest, first begun and then done."""
         await tk.memories.remember("I live in Lisbon.", owner=ANA)
         await tk.memories.remember("I have two cats.", owner=ANA)
@@ -505,7 +505,7 @@ class TestReplay:
             with pytest.raises(InvalidInputError, match="Line 1"):
                 await tk.owners.replay_erasures(bad)
 
-    async def test_another_key_is_told(self, tmp_path: Path):
+    async def test_another_key_is_reported(self, tmp_path: Path):
         """Whom those receipts are of cannot be known."""
         async with opened(f"sqlite:///{tmp_path}/memory.db", tmp_path) as tk:
             await tk.memories.remember("I live in Lisbon.", owner=ANA)

@@ -41,7 +41,7 @@ class TestPartitionOf:
             ("summaries", "x" * 1001),
         ],
     )
-    def test_a_label_of_nobody_belongs_to_the_root(self, namespace: tuple[str, ...]):
+    def test_unowned_label_belongs_to_the_root(self, namespace: tuple[str, ...]):
         """What no owner's label can be is kept apart from every owner."""
         assert partition_of(namespace) == Partition("root", namespace[:1])
 

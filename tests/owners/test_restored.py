@@ -100,7 +100,7 @@ def _mongodb(url: str, _folder: Path) -> Callable[[], None]:
 
 class TestBackup:
     @pytest.mark.slow
-    async def test_it_brings_back_nobody_who_was_erased(self, place: tuple[str, str], tmp_path: Path):
+    async def test_it_restores_no_erased_owner(self, place: tuple[str, str], tmp_path: Path):
         """They go again, with their threads; others stay as they were, and the audit of both still holds."""
         kind, url = place
         canary = Canaries("ana")

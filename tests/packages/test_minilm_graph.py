@@ -81,7 +81,7 @@ class TestInputSteps:
         assert whole.max() == pytest.approx(graphs.LARGEST_INPUT)
         assert whole.min() > 0
 
-    def test_a_far_channel_leaves_room_for_the_others(self, graphs: ModuleType):
+    def test_far_channel_leaves_budget_for_the_others(self, graphs: ModuleType):
         """Its neighbours are told apart in finer steps than it is."""
         steps = graphs.input_steps(np.array([30.0, 2.0]), np.full((2, 2), 0.2))
 

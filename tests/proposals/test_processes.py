@@ -42,7 +42,7 @@ def process(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def test_two_processes_are_not_both_told_yes(url: str):
+def test_only_one_of_two_processes_succeeds(url: str):
     """Each proposal is approved by one of them, as that one worded it."""
     with opened(url) as tk:
         for number in range(EACH):

@@ -107,7 +107,7 @@ class TestPropose:
 
         assert await texts(tk) == ["I live in Lisbon"]
 
-    async def test_how_to_behave_is_asked_whoever_gives_it(self, tk: threadkeep.Threadkeep):
+    async def test_behaviour_is_proposed_for_every_speaker(self, tk: threadkeep.Threadkeep):
         """The application, too: it is recalled once somebody approved it, and what it says changes only so."""
         kept = await tk.memories.remember("Always answer in French.", kind="procedural")
         assert (kept.status, kept.memory.status) == ("proposed", "proposed")
@@ -217,7 +217,7 @@ class TestApprove:
         assert await texts(tk) == [SAID]
         assert await tk.proposals.tombstones() == []
 
-    async def test_two_who_decide_at_once_are_not_both_told_yes(self, tk: threadkeep.Threadkeep):
+    async def test_only_one_of_two_concurrent_decisions_succeeds(self, tk: threadkeep.Threadkeep):
         """One decision stands, whichever."""
         proposed = await tk.proposals.propose(SAID)
         assert proposed.proposal is not None
@@ -234,7 +234,7 @@ class TestApprove:
         assert all(isinstance(end, ProposalDecidedError) for end in ends if isinstance(end, BaseException))
         assert await texts(tk) == ([SAID] if decided[0].state == "approved" else [])
 
-    async def test_same_decision_with_the_same_key_is_told_again(self, tk: threadkeep.Threadkeep):
+    async def test_same_decision_with_the_same_key_is_repeated(self, tk: threadkeep.Threadkeep):
         """A client that was cut off may ask once more."""
         proposed = await tk.proposals.propose(SAID)
         assert proposed.proposal is not None
@@ -345,7 +345,7 @@ class TestChange:
 
 
 class TestExpire:
-    async def test_nobody_decides_for_ever(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+    async def test_decision_is_not_final_for_ever(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
         """After its time it can be decided no more, and the error says why."""
         proposed = await tk.proposals.propose(SAID)
         assert proposed.proposal is not None

@@ -64,7 +64,7 @@ class TestPairs:
     def test_what_is_true_beside_it_is_not(self, older: str, newer: str):
         assert find_earlier(told(older, newer), cosines(2, 0.5)) == {}
 
-    def test_a_correction_is_told_from_a_change(self):
+    def test_correction_is_distinguished_from_a_change(self):
         assert change_in("Sorry, I meant the blue one.") == "correction"
         assert change_in("We have switched to oat milk.") == "change"
         assert change_in("The kettle is red.") is None
@@ -87,7 +87,7 @@ class TestPairs:
             ("Who is my dentist?", False),
         ],
     )
-    def test_a_question_for_several_things_is_told(self, question: str, several: bool):
+    def test_question_for_several_things_is_recognized(self, question: str, several: bool):
         assert asks_for_several(question) is several
 
 

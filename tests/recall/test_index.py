@@ -168,7 +168,7 @@ class TestApply:
 
         assert 10_000 * 384 * 4 < index.nbytes < 40_000_000
 
-    def test_whole_numbers_take_a_quarter_of_the_room_and_find_the_same(self):
+    def test_int8_takes_a_quarter_of_the_memory_and_finds_the_same(self):
         """Cosines of vectors held as int8 are off by less than a hundredth, and a vector is most like itself."""
         rows = np.random.default_rng(5).standard_normal((2_000, 384)).astype(np.float32)
         rows[1] *= 30  # of another length than 1

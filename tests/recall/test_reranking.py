@@ -136,7 +136,7 @@ class TestCohere:
         assert len(cohere.asked) == 1
         assert found.degraded == ("reranker",)
 
-    async def test_refusal_is_told_without_the_key(self, cohere: Cohere, caplog: pytest.LogCaptureFixture):
+    async def test_refusal_is_reported_without_the_key(self, cohere: Cohere, caplog: pytest.LogCaptureFixture):
         """The log names what to check."""
         cohere.status = 401
 
@@ -146,7 +146,7 @@ class TestCohere:
         assert len(found.memories) == len(KNOWN)
         assert "secret-key" not in caplog.text
 
-    async def test_unrelated_question_asks_nobody(self, cohere: Cohere):
+    async def test_unrelated_question_calls_no_reranker(self, cohere: Cohere):
         """Where nothing matters there is nothing to order."""
         made = Settings.load(store_type="memory", **of_cohere(cohere))
         async with threadkeep.open(settings=made, embedder="none", owner="ana") as tk:
@@ -222,7 +222,7 @@ class TestTheBlock:
         assert sorted(shown) == sorted(set(shown))
         assert self.TOLD[0] in shown
 
-    async def test_what_the_budget_has_room_for_is_what_the_reranker_likes(self):
+    async def test_budget_is_filled_in_the_order_of_the_reranker(self):
         """Of one fact, it is the liked one; of all, none is lost and none is there twice."""
         for place in (0, 3):
             word = self.TOLD[place].split()[-1]

@@ -296,7 +296,7 @@ class TestEmbedding:
 
         assert order == ["embed", "read", "read", "read"]
 
-    async def test_what_is_asked_of_somebody_is_embedded_beside_the_question(
+    async def test_aspect_is_embedded_with_the_question(
         self, search: Retriever, storage: HeldStorage, model: HashingEmbedder
     ):
         """A question with a name costs one call with two texts, under the hybrid ranking only."""
@@ -519,7 +519,7 @@ class TestSubject:
             ("What is the cat called?", None),
         ],
     )
-    async def test_it_is_told_whom_a_question_names(
+    async def test_person_named_in_a_question_is_found(
         self, search: Retriever, storage: HeldStorage, question: str, subject: str | None
     ):
         """A stranger in a question that users ask about themselves says nothing: they may be telling something new."""

@@ -95,7 +95,7 @@ class TestWhatTheModelReadsAnyway:
         assert texts(here) == []
         assert texts(cut) == texts(elsewhere) == ["Asked: What is my cat called, please?"]
 
-    async def test_a_fact_is_told_all_the_same(self, world: World):
+    async def test_fact_is_still_extracted(self, world: World):
         """It may have been corrected since."""
         source = Source("user", ThreadId("thread-1"), MessageId("m1"), at=world.clock.now())
         await world.memories.remember_many([NewMemory("My cat is called Biscuit.", sources=(source,))], owner=ANA)
@@ -341,7 +341,7 @@ class TestDegraded:
 
 
 class TestRefuse:
-    async def test_nobody_is_refused(self, world: World):
+    async def test_no_owner_is_refused(self, world: World):
         """There is no shared default owner."""
         with pytest.raises(OwnerRequiredError):
             await world.recall("tea", owner=None)

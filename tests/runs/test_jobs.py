@@ -201,7 +201,7 @@ class TestStart:
 
 
 class TestMoreContext:
-    async def test_a_paused_job_is_told_more(self, tk: threadkeep.Threadkeep, job: Job):
+    async def test_paused_job_gets_another_message(self, tk: threadkeep.Threadkeep, job: Job):
         """Who waits sees the new information, and asks anew with it."""
         await started(tk, job)
 

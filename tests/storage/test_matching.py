@@ -146,7 +146,7 @@ class TestMatches:
         with pytest.raises(InvalidInputError):
             matches({}, bad)
 
-    def test_an_unknown_operator_is_told_the_known_ones(self) -> None:
+    def test_unknown_operator_names_the_known_ones(self) -> None:
         """The sentence names them all."""
         with pytest.raises(InvalidInputError, match=r"\$near.*\$eq, \$ne, \$gt, \$gte, \$lt, \$lte"):
             check_filter({"f": {"$near": 1}})

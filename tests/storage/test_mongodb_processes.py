@@ -208,7 +208,7 @@ class TestCancelling:
 
 
 class TestPatience:
-    async def test_who_is_never_first_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_writer_that_is_never_first_gets_an_error(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """After a while, in one sentence, with nothing written."""
         monkeypatch.setattr(commits, "_RETRY_SECONDS", 0.0)
         async with opened(url) as storage:

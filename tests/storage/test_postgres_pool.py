@@ -80,7 +80,7 @@ class TestLending:
             with pytest.raises(ClosedError, match="closed"):
                 await attempt
 
-    async def test_when_all_are_in_use_who_waits_is_told(self, postgres_url: str):
+    async def test_waiting_for_a_full_pool_raises(self, postgres_url: str):
         async with opened(postgres_url, size=1, wait_timeout=timedelta(milliseconds=500)) as pool:
             async with pool.connection():
                 with pytest.raises(
@@ -129,7 +129,7 @@ class TestSettingUp:
 
         assert most == 1
 
-    async def test_whoever_fails_lets_the_next_one_in(self, postgres_url: str):
+    async def test_failed_caller_returns_its_place(self, postgres_url: str):
         async with opened(postgres_url) as pool:
             with pytest.raises(StorageError, match="nonsense"):
                 async with pool.setting_up() as connection:
@@ -224,7 +224,7 @@ class TestBreaking:
 class TestRefusals:
     """Each is one sentence that names what to do, and none holds a password."""
 
-    async def test_nobody_there(self, postgres_url: str, proxy: FaultProxy):
+    async def test_server_is_missing(self, postgres_url: str, proxy: FaultProxy):
         proxy.refuse()
 
         refused = await refusal(proxy.url_of(postgres_url))

@@ -90,7 +90,7 @@ class TestTls:
                 assert await get(storage, "1")
 
     @pytest.mark.parametrize("trusted", ["system", "other.pem", "none.pem"])
-    async def test_one_that_nobody_trusts_is_refused(
+    async def test_untrusted_issuer_is_refused(
         self, postgres_url: str, certificate: Certificate, tmp_path: Path, trusted: str
     ):
         """By the system's certificates, by another one, or by a file that is not there."""

@@ -307,7 +307,7 @@ class TestRights:
             await commit(storage, note("1"))
             assert (await storage.stats()).items == 1
 
-    async def test_one_who_may_not_make_tables_is_told_what_to_grant(self, postgres_url: str):
+    async def test_missing_privilege_names_the_grants(self, postgres_url: str):
         refused = await refusal(make_user(postgres_url, create=False))
 
         assert isinstance(refused, StorageDeniedError)

@@ -298,7 +298,7 @@ class TestServerThatLosesCommits:
 
 
 class TestBrokenConnection:
-    async def test_commit_whose_reply_is_lost_is_done_once_and_acknowledged(
+    async def test_commit_with_a_lost_reply_is_done_once_and_acknowledged(
         self, storage: RedisStorage, proxy: FaultProxy
     ) -> None:
         """It is sent again, and the server returns the result that it kept: an expectation does not fail on itself."""
@@ -313,7 +313,7 @@ class TestBrokenConnection:
             await commit(storage, note("1", expect="absent"))
         assert await storage.position(ANA) == position
 
-    async def test_commit_whose_every_reply_is_lost_is_done_once(self, url: str, proxy: FaultProxy) -> None:
+    async def test_commit_with_all_replies_lost_is_done_once(self, url: str, proxy: FaultProxy) -> None:
         """The caller gets an error because the outcome is unknown, and a retry that expects something is refused."""
         async with opened(url) as other, opened(proxy.url_of(url), timeout=patient(300)) as storage:
             await commit(storage, note("0"))
@@ -365,7 +365,7 @@ class TestBrokenConnection:
             assert len((await storage.scan(ANA)).items) == 1
             assert cut.is_set()
 
-    async def test_erasure_whose_reply_is_lost_is_done_once(self, storage: RedisStorage, proxy: FaultProxy) -> None:
+    async def test_erasure_with_a_lost_reply_is_done_once(self, storage: RedisStorage, proxy: FaultProxy) -> None:
         """It returns how many items there were, and begins one new epoch."""
         await storage.erase(BOB)
         cut = proxy.cut_at(ERASE.digest.encode(), delivered=True)

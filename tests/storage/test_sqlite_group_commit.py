@@ -107,7 +107,7 @@ class TestRefused:
 
 
 class TestGivenUp:
-    async def test_a_caller_that_was_cancelled_holds_nobody_up(self, storage: SqliteStorage):
+    async def test_cancelled_caller_does_not_block_others(self, storage: SqliteStorage):
         with writer_held_up(storage):
             given_up = asyncio.create_task(commit(storage, plain("a")))
             other = asyncio.create_task(commit(storage, plain("b")))

@@ -196,7 +196,7 @@ class TestClose:
         await read
         assert len(await all_keys(tmp_path / "memory.db")) == 20
 
-    def test_one_that_nobody_closed_lets_go(self, tmp_path: Path) -> None:
+    def test_unclosed_storage_releases_its_resources(self, tmp_path: Path) -> None:
         """The file, its log and the threads, and without a warning."""
 
         async def forgetful() -> None:

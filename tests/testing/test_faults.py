@@ -138,7 +138,7 @@ class TestFaultProxy:
             client.settimeout(5)
             assert client.recv(1000) == b"2"
 
-    def test_it_refuses_until_it_is_told_to_accept(self, proxy: FaultProxy):
+    def test_it_refuses_until_accept_is_called(self, proxy: FaultProxy):
         proxy.refuse()
         with pytest.raises(ConnectionError):
             asked_once(proxy, b"1")

@@ -95,7 +95,7 @@ class TestHashingEmbedder:
 
         assert tea @ also_tea > 0.5 > tea @ other
 
-    async def test_it_fails_when_it_is_told_to(self):
+    async def test_it_fails_on_request(self):
         """Until it is told otherwise."""
         model = HashingEmbedder()
         model.error = EmbedderUnavailableError("down")

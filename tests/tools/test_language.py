@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tools.language import check_class_names, check_identifiers, check_module_name, check_page, check_sentences
+from tools.language import (
+    check_class_names,
+    check_identifiers,
+    check_module_name,
+    check_page,
+    check_sentences,
+    check_test_names,
+)
 
 
 class TestModuleNames:
@@ -35,6 +42,18 @@ class TestIdentifiers:
     def test_a_standard_term_passes(self):
         """A word of the list inside another one is none."""
         assert not check_identifiers("class ServerRoomba: ...\ndef resolve_owner(): ...", "a.py")
+
+
+class TestTestNames:
+    @pytest.mark.parametrize("name", ["test_nobody_reads_it", "test_each_door_is_locked", "test_the_loser_is_told"])
+    def test_a_hidden_subject_is_found(self, name: str):
+        """In the names of tests alone."""
+        assert check_test_names(f"def {name}(): ...", "tests/test_a.py")
+        assert not check_test_names(f"def {name.removeprefix('test_')}(): ...", "tests/test_a.py")
+
+    def test_a_standard_name_passes(self):
+        """A word of the list inside another one is none."""
+        assert not check_test_names("def test_a_read_only_home_is_named(): ...", "tests/test_a.py")
 
 
 class TestSentences:

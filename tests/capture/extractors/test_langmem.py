@@ -174,7 +174,7 @@ class TestLearn:
             assert receipt.status == "done"
             assert FACT in [m.text for m in await tk.memories.list()]
 
-    async def test_owner_whose_id_looks_like_a_template(self):
+    async def test_owner_id_may_look_like_a_template(self):
         """Braces in a user id are a user id."""
         async with opened(ScriptedModel(replies=[inserting(FACT)]), owner="{langgraph_user_id}") as tk:
             receipt = await learn(tk)
@@ -236,7 +236,7 @@ class TestFailure:
 
     @pytest.mark.parametrize("words", ["Sure, noted!", "\x00\ufffd lorem ]] ipsum }{", '{"facts": []}'])
     @pytest.mark.parametrize("known", [False, True], ids=["nothing known", "something known"])
-    async def test_words_without_calls_teach_nothing_and_are_told(self, words: str, known: bool):
+    async def test_words_without_calls_teach_nothing_and_are_reported(self, words: str, known: bool):
         """Garbage or a way to say nothing: the receipt says so, and a counter; the turn's words are kept."""
         async with opened(ScriptedModel(replies=[words])) as tk:
             if known:

@@ -24,7 +24,7 @@ class TestShipped:
     def test_five_agents(self):
         assert [one.name for one in read(None)] == ["github", "gitlab", "slack", "aws", "splunk"]
 
-    def test_what_writes_waits_for_somebody(self):
+    def test_writing_tools_wait_for_an_approval(self):
         for agent in read(None):
             writing = {tool for tool in agent.tools if any(word in tool for word in WRITING)}
 

@@ -128,7 +128,7 @@ class TestFolder:
         assert found[0][1:3] == ("000007", 4)
         assert np.isclose(found[0].cosine, 1.0)
 
-    async def test_a_folder_that_cannot_be_made_is_told(self, tmp_path: Path):
+    async def test_unwritable_folder_is_reported(self, tmp_path: Path):
         """As an error of ours."""
         (tmp_path / "file").touch()
 

@@ -168,7 +168,7 @@ class TestRights:
         assert await engine.position(ANA, SPACE) == at(1)
         assert await keys(engine, unit(1)) == ["a"]
 
-    async def test_a_database_that_may_not_be_changed_is_told(self, postgres_url: str):
+    async def test_read_only_database_is_reported(self, postgres_url: str):
         """With what to do."""
         pool = PostgresPool(postgres_url, migrate="check")
 

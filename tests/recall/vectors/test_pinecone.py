@@ -125,7 +125,7 @@ class TestWire:
 
 
 class TestTrouble:
-    async def test_a_wrong_key_is_told_without_it(self, open_one: Callable[..., PineconeEngine]):
+    async def test_wrong_key_is_reported_without_it(self, open_one: Callable[..., PineconeEngine]):
         """The server repeats it in its answer; the message names the setting."""
         engine = open_one(api_key="pc-secret-wrong")
 
@@ -136,14 +136,14 @@ class TestTrouble:
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
 
-    async def test_a_key_that_is_none_is_told_without_it(self, open_one: Callable[..., PineconeEngine]):
+    async def test_malformed_key_is_reported_without_it(self, open_one: Callable[..., PineconeEngine]):
         """Before anything is sent."""
         with pytest.raises(VectorEngineError) as caught:
             await open_one(api_key="pc-secret\n").connect()
 
         assert "pc-secret" not in str(caught.value)
 
-    async def test_vectors_longer_than_the_index_are_told(self, engine: PineconeEngine):
+    async def test_vectors_longer_than_the_index_are_reported(self, engine: PineconeEngine):
         """With the length that the index should have."""
         longer = Space("longer", 32)
         update = VectorUpdate(ANA, longer, None, at(1), reset=True, puts=random_entries(2, dims=32))
@@ -152,7 +152,7 @@ class TestTrouble:
             await engine.apply(update)
         assert await engine.search(ANA, random_entries(1, dims=32)[0].vectors[0], limit=5) == []
 
-    async def test_an_index_of_another_metric_is_told(self):
+    async def test_index_with_another_metric_is_reported(self):
         """Distances are no cosines."""
         with PineconeServer(dimension=DIMS, metric="euclidean") as server:
             engine = PineconeEngine(server.host, server.api_key)
@@ -177,7 +177,7 @@ class TestTrouble:
             (Fault(404), "PINECONE_INDEX_HOST"),
         ],
     )
-    async def test_an_outage_is_told_without_the_services_words(
+    async def test_outage_is_reported_without_the_services_words(
         self, engine: PineconeEngine, server: PineconeServer, fault: Fault, said: str
     ):
         """By reads and writes; and when it is over everything goes on."""
@@ -194,7 +194,7 @@ class TestTrouble:
         assert await engine.apply(update)
         assert sorted(await keys(engine, unit(1))) == ["a", "b"]
 
-    async def test_nobody_there_is_told(self, open_one: Callable[..., PineconeEngine], server: PineconeServer):
+    async def test_missing_server_is_reported(self, open_one: Callable[..., PineconeEngine], server: PineconeServer):
         """With what to check."""
         engine = open_one()
         server.__exit__(None, None, None)
@@ -241,7 +241,7 @@ class TestTrouble:
         }
         assert len(server.ids()) == 26
 
-    async def test_what_is_never_seen_is_told(self, open_one: Callable[..., PineconeEngine], server: PineconeServer):
+    async def test_unused_entries_are_reported(self, open_one: Callable[..., PineconeEngine], server: PineconeServer):
         """An update that no search sees is no success."""
         engine = open_one(visible_within=timedelta(milliseconds=50))
         await engine.connect()

@@ -276,7 +276,7 @@ class TestImport:
         assert await tk.memories.list() == []
         assert (await tk.memories.remember("I have two cats.")).status == "accepted"
 
-    async def test_copies_are_told_of_in_the_audit_once(self, tk: threadkeep.Threadkeep):
+    async def test_copies_are_audited_once(self, tk: threadkeep.Threadkeep):
         """What is there already is no change; copies with ids of their own are, and their merging is."""
         lines = [json.dumps({"text": "I like tea.", "memory_id": key}) for key in ("a", "b")]
         await tk.memories.import_lines([json.dumps({"text": "I live in Lisbon."}), *lines])

@@ -30,7 +30,7 @@ def item(*namespace: str, key: str = "k", value: dict[str, Any] | None = None, *
     return ForeignItem(namespace, key, {"data": "likes tea"} if value is None else value, WHEN, WHEN, **more)
 
 
-class TestWhoseItIs:
+class TestOwners:
     @pytest.mark.parametrize("root", ["memories", "summaries", "users"])
     def test_a_label_without_an_underscore_is_the_id(self, root: str):
         """No period can have been in it."""
@@ -46,7 +46,7 @@ class TestWhoseItIs:
 
         assert refused.value.label == label
 
-    def test_the_mapping_says_whose_it_is(self):
+    def test_mapping_names_the_owner(self):
         """An id with periods has a label of its own here; an id can be itself, and have a tenant."""
         labels = Labels(
             mapping_of('{"a_b@x_org": "a.b@x.org", "u_1": "u_1", "v_1": {"user_id": "v.1", "tenant": "t"}}')
@@ -75,7 +75,7 @@ class TestWhoseItIs:
         with pytest.raises(LeftOutError, match="looks like"):
             arrived(item("memories", "~tk~+zz"), NOBODY)
 
-    def test_what_is_nobodys_stays_where_it_is(self):
+    def test_items_without_owner_keep_their_namespace(self):
         """Other roots, and a layout's root without a label, underscores included."""
         for namespace in [("docs", "a_b"), ("memories",), ("filesystem",)]:
             entry = arrived(item(*namespace), NOBODY)
@@ -140,7 +140,7 @@ class TestWhatItIs:
         assert (put.created_at, put.updated_at) == (WHEN, WHEN)
         assert (put.ttl, put.expires_at) == (timedelta(days=3), WHEN + timedelta(days=1))
 
-    def test_what_may_not_be_recalled_is_found_by_nobody(self):
+    def test_unrecallable_items_are_not_found(self):
         assert arrived(item("memories", "ana", value={"data": "x", "status": "rejected"}), NOBODY).put.index == ()
 
     def test_a_pinned_memory_does_not_expire(self):
