@@ -73,6 +73,15 @@ def world_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         monkeypatch.setenv("HOME", str(world / "home"))
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in a folder of the test, which also gets the data, and need no model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def exporter() -> Any:
     """Collect every span of this process from here on: OpenTelemetry's provider can be set once."""

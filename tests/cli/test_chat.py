@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,7 @@ from threadkeep.text.facts import topic_to_forget
 
 USER = "ana.maria@x.org"
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def run(*words: str, stdin: str | None = None) -> Result:

@@ -30,14 +30,7 @@ from threadkeep.testing import ScriptedModel
 
 USER = "ana.maria@x.org"
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep everything in a folder of the test, and need no model."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def run(*words: str, stdin: str | None = None) -> Result:

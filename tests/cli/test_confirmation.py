@@ -50,13 +50,7 @@ READING = [
     ["doctor"],
 ]
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture

@@ -16,16 +16,11 @@ from threadkeep.settings import Settings
 
 USER = "ana.maria@x.org"
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
-def keys(folder: None) -> list[str]:
+def keys(folder: Path) -> list[str]:
     """Three proposals, as an agent leaves them behind."""
     with threadkeep.open(settings=Settings.load(), owner=USER) as tk:
         made = [tk.sync.proposals.propose(f"The user's lucky number is {n}.") for n in range(3)]

@@ -29,14 +29,7 @@ FENCED: Final = re.compile(r"^( *)```python\n(.*?)^\1```", re.DOTALL | re.MULTIL
 COMMAND: Final = re.compile(r"^ {4,8}(threadkeep .*?)(?: +#.*)?$", re.MULTILINE)
 ANA: Final = "ana@x.org"
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run where the guides' relative files may be written, with no model needed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def section(page: str, heading: str = "") -> str:
