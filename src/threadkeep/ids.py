@@ -12,8 +12,6 @@ MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
 ProposalId = NewType("ProposalId", str)
 
-DIGEST_BYTES = 32
-
 
 def new_id() -> str:
     """Return a random identifier: 128 bits as 32 hexadecimal characters.

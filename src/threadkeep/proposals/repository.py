@@ -64,7 +64,6 @@ LIFETIME: Final = timedelta(days=30)
 _PAGE: Final = 500
 _MOST_WAITING: Final = 10_000
 _LAPSE_AT_ONCE: Final = 200
-_LIKELY: Final = 8
 
 
 class ProposalRepository:
