@@ -21,6 +21,7 @@ from threadkeep.errors import (
 from threadkeep.ids import short_digest
 from threadkeep.models.base import EMBEDDER
 from threadkeep.service import Service, operation
+from threadkeep.storage.encoding import encode_value
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Partition, Put, Ref
 
 if TYPE_CHECKING:
@@ -202,6 +203,7 @@ class CollectionService(Service):
             msg = f"The document has {len(parts):,} parts, and {MAX_PARTS:,} are the most; split it."
             raise TooLargeError(msg)
         before = await self._header(partition, document_id)
+        encode_value(metadata)  # raises if it is not JSON
         given = short_digest(text, title, json.dumps(metadata, sort_keys=True))
         if before is not None and before.value["digest"] == given:
             return Ingested(document_id, len(parts), changed=False)

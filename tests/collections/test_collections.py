@@ -71,6 +71,11 @@ class TestIngest:
             library.ingest("handbook", text, document_id=document_id)
 
     @pytest.mark.slow
+    @pytest.mark.parametrize("metadata", [{"tags": {1}}, {1: "one"}, {"size": float("nan")}])
+    def test_metadata_that_are_not_json_are_refused(self, library: Any, metadata: Any):
+        with pytest.raises(InvalidInputError):
+            library.ingest("handbook", TRAINS, document_id="tags.md", metadata=metadata)
+
     def test_one_that_is_too_long_is_refused(self, library: Any):
         """Before anything is embedded."""
         with pytest.raises(TooLargeError, match="split it"):

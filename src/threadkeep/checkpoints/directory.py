@@ -9,7 +9,6 @@ not listed is what an earlier version left.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from threadkeep.concurrency import retry_conflicts, until_available
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_label, owner_of_partition
 from threadkeep.ids import ThreadId, digest
+from threadkeep.storage.encoding import encode_value
 from threadkeep.storage.interface import (
     Batch,
     Delete,
@@ -423,11 +423,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | Non
     """
     if metadata is None:
         return None
-    try:
-        size = len(json.dumps(dict(metadata), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        msg = f"The metadata of a thread must be JSON: {error}."
-        raise InvalidInputError(msg) from error
+    size = len(encode_value(metadata))
     if size > _METADATA_CHARACTERS:
         msg = f"The metadata of a thread has {size:,} characters; at most {_METADATA_CHARACTERS:,} are allowed."
         raise InvalidInputError(msg)
