@@ -14,6 +14,7 @@ from langchain_core.tools import tool
 
 import threadkeep
 from tests.gateway.conftest import Open
+from tests.gateway.test_lifetime import until
 from tests.gateway.world import GatewayWorld, joined, kinds, owner_of, problem_of, text_of
 from threadkeep.testing import Held, ScriptedModel
 
@@ -148,6 +149,22 @@ class TestEvents:
         assert first == second
         assert others[0].data["run_id"] != first[0].data["run_id"]
         assert len(gateway.model.prompts) == 2
+
+    async def test_a_request_that_a_restart_stopped_is_run_when_it_is_repeated(self, open_gateway: Open):
+        """The client was told to send it again; it does so with the same key."""
+        gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."), "Hello.")))
+        async with gateway.client() as client:
+            client.headers["Idempotency-Key"] = "k1"
+            async with gateway.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
+                await anext(events)
+                await until(lambda: gateway.model.prompts)
+                gateway.call(lambda: gateway.runs.drain_soon(0))
+                stopped = [event async for event in events]
+            await gateway.runs.start()
+            repeated = await gateway.turn(client, "Hello", thread_id="t")
+
+        assert stopped[-1].data["code"] == "restarting"
+        assert text_of(repeated) == "Hello."
 
     async def test_a_repeated_request_reaches_another_process(self, open_gateway: Open, storage_url: str):
         """The turn runs once; the other process answers with the thread, also to requests at the same time."""

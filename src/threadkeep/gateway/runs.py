@@ -340,6 +340,15 @@ class RunRegistry:
         self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return None
 
+    async def _free(self, run: ChatRun, key: RequestKey) -> None:
+        """Forget the key of a run that the client is asked to send again."""
+        self._begun.pop((run.request.owner, key.key), None)
+        try:
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await KeptAnswers(self._tk, run.request.owner).release(key)
+        except (StorageError, TimeoutError) as error:
+            log.warning("An Idempotency-Key stays with a run that was stopped: %s", error)
+
     def _require_open(self) -> None:
         if self._draining:
             msg = "The server is stopping; nothing of this turn was kept. Try again in a moment."
@@ -360,7 +369,7 @@ class RunRegistry:
         run.started = True
         try:
             try:
-                await self._stream(run)
+                await self._stream(run, key)
             finally:
                 self.limiter.leave()
             if run.events.tells_learning and run.events.turn_ids and not self._draining:
@@ -369,7 +378,7 @@ class RunRegistry:
             run.buffer.close()
             asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run, key)
 
-    async def _stream(self, run: ChatRun) -> None:
+    async def _stream(self, run: ChatRun, key: RequestKey | None) -> None:
         """Run the graph and tell its end; what the graph raises is told, too."""
         began = time.monotonic()
         failure: Exception | None = None
@@ -397,6 +406,8 @@ class RunRegistry:
                 log.exception("A run failed.")
         status = "error" if failure is not None else status
         await self._settle(run, status)
+        if key is not None and run.stop == "restarting":
+            await self._free(run, key)
         run.status, run.failure, run.updated_at = status, failure, SystemClock().now()
         run.began.set()
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
