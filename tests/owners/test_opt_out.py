@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,8 +14,13 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 import threadkeep
+from threadkeep.clock import SystemClock
 from threadkeep.errors import OptedOutError
+from threadkeep.identity import Owner
 from threadkeep.memories.models import NewMemory
+from threadkeep.owners.service import OptOuts
+from threadkeep.storage.interface import Page
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA: Final = "ana@x.org"
@@ -137,3 +143,27 @@ class TestOff:
         state = await agent.ainvoke(said, tk.config(user_id=ANA, thread_id="1"))
         assert "opted_out" in str(state["messages"])
         assert await tk.memories.list(owner=ANA) == []
+
+
+async def test_an_opt_out_holds_while_those_of_other_processes_are_read(monkeypatch: pytest.MonkeyPatch):
+    """What was read before it was written does not take its place."""
+    storage = InMemoryStorage(clock=SystemClock())
+    await storage.connect()
+    opt_outs = OptOuts(storage, SystemClock())
+    scan, opted_out = InMemoryStorage.scan, asyncio.Event()
+
+    async def slow(self: InMemoryStorage, *args: Any, **kwargs: Any) -> Page:
+        page = await scan(self, *args, **kwargs)
+        await opted_out.wait()
+        return page
+
+    monkeypatch.setattr(InMemoryStorage, "scan", slow)
+    noticing = asyncio.create_task(opt_outs.notice())
+    await asyncio.sleep(0)
+    await opt_outs.set(Owner(ANA))
+    opted_out.set()
+    await noticing
+
+    assert opt_outs.holds(Owner(ANA))
+    await opt_outs.notice()
+    assert opt_outs.holds(Owner(ANA))

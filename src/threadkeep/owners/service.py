@@ -1,4 +1,4 @@
-"""Who wants no memory, or none in a thread: known in RAM, so that a turn of theirs reads and writes nothing."""
+"""``tk.owners``: everything that is held about an owner, and which owners want no memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ _BATCH: Final = 5_000
 
 
 class OptOuts:
-    """All opt-outs, in a partition of their own: an owner's would have to be read to know that it must not be."""
+    """All opt-outs, in a partition of their own: an owner's would have to be read to know that it must not be.
+
+    They are known in RAM, so that a turn of an owner who wants no memory reads and writes nothing.
+    """
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
         self._known: set[str] = set()
+        self._changes = 0
         self._noticed: tuple[str, int] | None = None
 
     def holds(self, owner: Owner, thread_id: str | None = None) -> bool:
@@ -62,6 +66,7 @@ class OptOuts:
             operation = Put((OPT_OUTS,), key, {"at": self._clock.now().isoformat()})
         await self._storage.commit(Batch(PARTITION, [operation]))
         (self._known.add if out else self._known.discard)(key)
+        self._changes += 1
 
     async def forget(self, owner: Owner) -> None:
         """Remove every opt-out of an owner who is erased."""
@@ -70,14 +75,17 @@ class OptOuts:
             deletes = [Delete((OPT_OUTS,), key) for key in gone[start : start + _BATCH]]
             await self._storage.commit(Batch(PARTITION, deletes))
         self._known.difference_update(gone)
+        self._changes += 1
 
     async def notice(self) -> None:
         """Read what was changed, by whichever process; one small read where nothing was."""
         position = await self._storage.position(PARTITION)
         seen = (position.epoch, position.sequence)
-        if seen != self._noticed:
-            self._known = await self._read()
-            self._noticed = seen
+        if seen == self._noticed:
+            return
+        changes, known = self._changes, await self._read()
+        if changes == self._changes:  # otherwise this process changed them meanwhile: the next time reads them again
+            self._known, self._noticed = known, seen
 
     async def _read(self) -> set[str]:
         return {item.ref.key async for item in iterate_items(self._storage, PARTITION)}
