@@ -340,8 +340,10 @@ class RunRegistry:
         self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return None
 
-    async def _free(self, run: ChatRun, key: RequestKey) -> None:
-        """Forget the key of a run that the client is asked to send again."""
+    async def _free(self, run: ChatRun, key: RequestKey | None) -> None:
+        """Forget the key of a run that a restart has stopped: the client is asked to send the message again."""
+        if key is None or run.stop != "restarting":
+            return
         self._begun.pop((run.request.owner, key.key), None)
         try:
             async with asyncio.timeout(_NOTE_SECONDS):
@@ -406,8 +408,7 @@ class RunRegistry:
                 log.exception("A run failed.")
         status = "error" if failure is not None else status
         await self._settle(run, status)
-        if key is not None and run.stop == "restarting":
-            await self._free(run, key)
+        await self._free(run, key)
         run.status, run.failure, run.updated_at = status, failure, SystemClock().now()
         run.began.set()
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
