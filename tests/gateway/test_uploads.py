@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import docx
@@ -17,6 +18,7 @@ import pytest
 
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, events_of, kinds, owner_of
+from threadkeep.gateway import uploads
 
 NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Plan\n", "Tram 28"]}]}
 PAGE = "<!DOCTYPE html><html><head><title>x</title></head><body><p>Tram 28</p><script>evil()</script></body></html>"
@@ -229,6 +231,21 @@ class TestRefusals:
         answers = await asyncio.gather(*(sent(gateway, "Hello", b"text") for _ in range(4)))
 
         assert [status for status, _ in answers] == [200] * 4
+
+    async def test_a_parser_that_never_stops_writing_is_stopped(
+        self, gateway: GatewayWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Its answer is not read any further: a file that has taken over the parser cannot fill the memory."""
+        program = tmp_path / "endless.py"
+        program.write_text(
+            "import sys, time\nsys.stdin.buffer.read()\nprint('x' * 1_000_000, flush=True)\ntime.sleep(600)"
+        )
+        monkeypatch.setattr(uploads, "_PROGRAM", str(program))
+        monkeypatch.setattr(uploads, "SECONDS", 600)
+
+        status, problem = await sent(gateway, "Which tram?", b"Tram 28")
+
+        assert (status, problem["code"]) == (422, "file_unreadable")
 
     async def test_an_invalid_field_is_named(self, gateway: GatewayWorld):
         status, problem = await sent(gateway, "Hello", b"a", memory="maybe")

@@ -101,7 +101,7 @@ class TurnEvents:
         turn_ids: The recorded turns.
         interrupts: What the graph asks, each with an id.
         recorded: Whether the turn is recorded for learning.
-        unrecorded: Whether it was to be recorded and is not: no middleware has told, or the storage was away.
+        unrecorded: Whether it was to be recorded and is not: no middleware says so, or the storage was unavailable.
         replying: Whether the reply has begun.
         recalls: What ``memory_recalled`` tells, and was not counted yet.
         tells_learning: Whether the stream goes on after its end with what is learnt.

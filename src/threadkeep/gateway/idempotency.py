@@ -189,7 +189,7 @@ async def _claimed_or_answered(kept: KeptAnswers, key: RequestKey) -> dict[str, 
 
 
 async def _keep(kept: KeptAnswers, key: RequestKey, value: dict[str, Any]) -> None:
-    """Keep an answer; what was done stands, so that the client gets the answer in any case."""
+    """Keep an answer. If that fails, the client gets it all the same: the request had its effect."""
     try:
         await kept.keep(key, value)
     except StorageError as error:

@@ -89,17 +89,17 @@ class LastUsed:
         aside: list[tuple[Owner, MemoryId]] = []
         with self._guard:
             owners = [owner] if owner is not None else list(self._noted)
-        for whose in owners:
+        for one in owners:
             with self._guard:
-                noted = dict(self._noted.get(whose, {}))
+                noted = dict(self._noted.get(one, {}))
             with suppress(PartitionErasedError):
                 try:
-                    aside += [(whose, key) for key in await self._write(whose, noted)]
+                    aside += [(one, key) for key in await self._write(one, noted)]
                 except (SealError, DamagedItemError):
                     if owner is not None:
                         raise
                     continue  # the others' can be written
-            self._drop_written(whose, noted)
+            self._drop_written(one, noted)
         return aside
 
     async def last(self, memory_id: str, owner: Owner) -> datetime | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -75,16 +76,36 @@ async def _ask_child(data: bytes) -> dict[str, str]:
     )  # a parser that a file has taken over finds no secret in its environment
     try:
         async with asyncio.timeout(SECONDS):
-            output, _ = await child.communicate(data)
+            output = await _exchange(child, data)
+            await child.wait()
     except TimeoutError:
         raise _unreadable() from None
     finally:
         if child.returncode is None:
             child.kill()
-            await child.wait()
-    if child.returncode or len(output) > _MAX_ANSWER_BYTES:
+            await child.communicate()  # what is left in the pipe, which is closed then
+    if child.returncode:
         raise _unreadable()
     return json.loads(output)
+
+
+async def _exchange(child: asyncio.subprocess.Process, data: bytes) -> bytes:
+    """Send *data* to *child*, and return its answer, of which no more is read than an honest one has.
+
+    Raises:
+        ProblemError: The answer is longer.
+    """
+    assert child.stdin is not None  # noqa: S101 - both are pipes
+    assert child.stdout is not None  # noqa: S101
+    child.stdin.write(data)
+    with suppress(BrokenPipeError, ConnectionResetError):  # it ended without reading all: its exit code says so
+        await child.stdin.drain()
+    child.stdin.close()
+    try:
+        await child.stdout.readexactly(_MAX_ANSWER_BYTES + 1)
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+    raise _unreadable()
 
 
 def require_total(documents: list[UploadedDocument]) -> None:
