@@ -27,7 +27,7 @@ async def streamed(http: httpx.AsyncClient, user: str, path: str, body: dict[str
 
 async def cost(world: GatewayWorld, path: str, body: dict[str, Any], last: bytes) -> float:
     """Return the CPU milliseconds of a stream, client and learning included; every stream must end well."""
-    limits = httpx.Limits(max_connections=None)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=world.origin, timeout=120, limits=limits) as http:
         began = time.process_time()
         for _ in range(ROUNDS):

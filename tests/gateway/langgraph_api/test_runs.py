@@ -94,6 +94,8 @@ class TestStream:
         custom = await events_of(client.runs.join_stream(thread_id, run_id, stream_mode="custom"))
         listed = await events_of(client.runs.join_stream(thread_id, run_id, stream_mode='["custom"]'))
 
+        with pytest.raises(NotFoundError):
+            await client.runs.get(await new_thread(client), run_id)
         assert rest == first[4:]
         assert [part.event for part in custom] == ["metadata", "custom", "end"]
         assert listed == custom
@@ -187,8 +189,9 @@ class TestLeaving:
         async with aclosing(client.runs.join_stream(thread_id, run_id, cancel_on_disconnect=True)) as more:
             async for _ in more:
                 break
-        async for _ in parts:
-            pass
+        async with asyncio.timeout(10):
+            async for _ in parts:
+                pass
 
         assert (await client.runs.get(thread_id, run_id))["status"] == "interrupted"
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import Response
 
-from threadkeep.errors import RunNotFoundError, ThreadNotFoundError
+from threadkeep.errors import RunNotFoundError
 from threadkeep.gateway.events import HEARTBEAT, EventStreamResponse, encode_event, encode_json
 from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.bodies import GraphRunBody
 from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
 from threadkeep.gateway.langgraph_api.events import GraphEvents
-from threadkeep.gateway.langgraph_api.states import config_at, require_checkpoint, run_values
+from threadkeep.gateway.langgraph_api.states import config_at, find_checkpoint, run_values
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.routers.chat import Chatting, TurnStarter
 from threadkeep.gateway.routers.threads import ThreadPath
@@ -151,12 +151,10 @@ async def _begin(request: Request, principal: Principal, body: GraphRunBody, thr
     gateway = request.app.state.gateway
     graph = require_graph(request, body.assistant_id)
     named, temporary = thread_id or new_id(), thread_id is None and body.on_completion != "keep"
+    creates = thread_id is None or body.if_not_exists == "create"
+    stored = await find_checkpoint(gateway, principal.owner, named, body.place(), creates=creates)
     call = graph_call(graph, body, named)
-    if thread_id is not None and not await _exists(request, principal, thread_id) and body.if_not_exists != "create":
-        msg = "The owner has no such thread."
-        raise ThreadNotFoundError(msg)
-    config = config_at(gateway, principal.owner, named, body.place())
-    require_fitting(graph, body, await require_checkpoint(gateway, config) if thread_id else None)
+    require_fitting(graph, body, stored)
     turn = TurnRequest(
         principal.owner,
         named,
@@ -166,10 +164,6 @@ async def _begin(request: Request, principal: Principal, body: GraphRunBody, thr
         temporary=temporary,
     )
     return cast("ChatRun", await gateway.runs.begin(turn))
-
-
-async def _exists(request: Request, principal: Principal, thread_id: str) -> bool:
-    return await _mine(request, principal).threads.get(thread_id) is not None
 
 
 def _question(given: Any) -> str | None:

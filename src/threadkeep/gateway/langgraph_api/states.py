@@ -12,6 +12,8 @@ from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_models import describe_error
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import CheckpointTuple
+
     from threadkeep.gateway.app import Gateway
     from threadkeep.identity import Owner
 
@@ -34,16 +36,29 @@ def config_at(gateway: Gateway, owner: Owner, thread_id: str, place: CheckpointB
     return gateway.tk.per_run_owner().config(owner, thread_id=thread_id, **keys)
 
 
-async def require_checkpoint(gateway: Gateway, config: Any) -> Any:
-    """Return the stored checkpoint that *config* names; ``None``: it names the newest, and there is none.
+async def find_checkpoint(
+    gateway: Gateway, owner: Owner, thread_id: str, place: CheckpointBody | None = None, *, creates: bool = False
+) -> CheckpointTuple | None:
+    """Return a checkpoint of a thread, by default the newest; ``None``: the thread has none yet.
+
+    The list of threads is read only for a thread without a checkpoint, and the size of a thread never.
 
     Raises:
+        ThreadNotFoundError: There is no such thread, and the request does not create it.
         ProblemError: The thread has no such checkpoint.
     """
-    stored = await gateway.graph.checkpointer.aget_tuple(config)
-    if stored is None and config["configurable"].keys() & {"checkpoint_id", "checkpoint_ns"}:
+    keys = {} if place is None else place.model_dump(include={"checkpoint_id", "checkpoint_ns"}, exclude_none=True)
+    elsewhere = place is not None and place.thread_id not in (None, thread_id)
+    if not elsewhere:
+        config = gateway.tk.per_run_owner().config(owner, thread_id=thread_id, **keys)
+        stored = await gateway.graph.checkpointer.aget_tuple(config)
+        if stored is not None:
+            return stored
+    if not creates:
+        await gateway.tk.for_owner(owner).threads.require(thread_id)
+    if elsewhere or any(keys.values()):
         raise checkpoint_not_found()
-    return stored
+    return None
 
 
 def checkpoint_not_found() -> ProblemError:

@@ -23,7 +23,7 @@ from threadkeep.gateway.langgraph_api.bodies import (
     StatesBody,
     UpdateBody,
 )
-from threadkeep.gateway.langgraph_api.states import config_at, error_body, require_checkpoint, state_body
+from threadkeep.gateway.langgraph_api.states import config_at, error_body, find_checkpoint, state_body
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.routers.chat import Chatting
 from threadkeep.gateway.routers.threads import ThreadPath
@@ -156,9 +156,8 @@ async def show_state_by_id(
 async def show_state_at(thread_id: ThreadPath, body: StateAtBody, request: Request, principal: Chatting) -> Response:
     """Return the state of a thread at a checkpoint, also of a subgraph."""
     gateway = request.app.state.gateway
-    await _mine(request, principal).threads.require(thread_id)
+    await find_checkpoint(gateway, principal.owner, thread_id, body.checkpoint)
     config = config_at(gateway, principal.owner, thread_id, body.checkpoint)
-    await require_checkpoint(gateway, config)
     state = await _subgraph_errors(gateway.graph.aget_state(config, subgraphs=body.subgraphs))
     return _answer(state_body(state, thread_id, body.select))
 
@@ -167,10 +166,9 @@ async def show_state_at(thread_id: ThreadPath, body: StateAtBody, request: Reque
 async def update_state(thread_id: ThreadPath, body: UpdateBody, request: Request, principal: Chatting) -> Response:
     """Change the state of a thread, as if a node had."""
     gateway = request.app.state.gateway
-    await _mine(request, principal).threads.require(thread_id)
     place = body.checkpoint or CheckpointBody(checkpoint_id=body.checkpoint_id)
+    await find_checkpoint(gateway, principal.owner, thread_id, place)
     config = config_at(gateway, principal.owner, thread_id, place)
-    await require_checkpoint(gateway, config)
     try:
         written = await gateway.graph.aupdate_state(config, body.values, as_node=body.as_node)
     except (InvalidUpdateError, TypeError, ValueError, KeyError) as error:
@@ -200,7 +198,7 @@ async def list_history(
 async def search_history(thread_id: ThreadPath, body: StatesBody, request: Request, principal: Chatting) -> Response:
     """List the states of a thread, newest first."""
     gateway = request.app.state.gateway
-    await _mine(request, principal).threads.require(thread_id)
+    await find_checkpoint(gateway, principal.owner, thread_id)
     place = CheckpointBody(checkpoint_ns=body.checkpoint.checkpoint_ns) if body.checkpoint else None
     config = config_at(gateway, principal.owner, thread_id, place)
     older = config_at(gateway, principal.owner, thread_id, _before(body.before)) if body.before else None
