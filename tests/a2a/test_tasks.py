@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,6 +171,33 @@ class TestTurns:
         assert joined[0].task.id == task_id
         assert joined[-1].status_update.status.state == CANCELED
         assert gateway.call(lambda: gateway.runs.running(owner_of("ana"))) == 0
+
+    async def test_a_task_of_another_process(self, open_gateway: Open, tmp_path: Path):
+        """Another process shows its state, cancels its run, and ends a subscription when the task ends."""
+        url, model = f"sqlite:///{tmp_path / 'shared.db'}", ScriptedModel(replies=(Held(asyncio.Event(), "Never."),))
+        one = open_gateway(model, url=url, interfaces=("a2a",))
+        two = open_gateway(url=url, interfaces=("a2a",))
+        async with connected(one) as client, connected(two) as other, connected(two, "bo") as bo:
+            stream = client.send_message(message("Count.", context_id="t"))
+            task_id = (await anext(stream)).task.id
+            working = await anext(stream)
+            shown = await other.get_task(GetTaskRequest(id=task_id))
+            with pytest.raises(REFUSED):
+                await bo.cancel_task(CancelTaskRequest(id=task_id))
+            subscribed = other.subscribe(SubscribeToTaskRequest(id=task_id))
+            joined = [await anext(subscribed)]
+            while not model.prompts:
+                await asyncio.sleep(0.02)
+            cancelled = await other.cancel_task(CancelTaskRequest(id=task_id))
+            joined += await _all(subscribed)
+            one.call(lambda: one.runs.cancel_all(owner_of("ana")))
+            rest = await _all(stream)
+
+        assert (working.status_update.status.state, shown.status.state) == (WORKING, WORKING)
+        assert (cancelled.status.state, joined[0].task.id) == (CANCELED, task_id)
+        assert joined[-1].status_update.status.state == CANCELED
+        assert rest[-1].status_update.status.state in (CANCELED, FAILED)
+        assert one.call(lambda: one.runs.running(owner_of("ana"))) == 0
 
     async def test_model_fails(self, open_gateway: Open):
         """The task fails with our code, and without what the model's package says."""

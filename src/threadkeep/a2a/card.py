@@ -47,7 +47,9 @@ def agent_card(settings: GatewaySettings, origin: str) -> types.AgentCard:
         description="An agent that remembers its user, and the memory of that user.",
         supported_interfaces=interfaces,
         version=threadkeep.__version__,
-        capabilities=types.AgentCapabilities(streaming=True, extensions=[extension]),
+        capabilities=types.AgentCapabilities(
+            streaming=True, push_notifications=settings.push_notifications, extensions=[extension]
+        ),
         default_input_modes=[TEXT, DATA],
         default_output_modes=[TEXT, DATA],
         skills=[_skill("chat"), *(_skill(name, operation) for name, operation in SKILLS.items())],

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from a2a.helpers.proto_helpers import new_data_part
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.types.a2a_pb2 import Message, Role, SendMessageRequest, Task
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    Message,
+    Role,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskStatusUpdateEvent,
+)
 from typing_extensions import override
 
-from threadkeep.a2a.executor import TurnExecutor
+from threadkeep.a2a.executor import RUN, TurnExecutor
 from threadkeep.a2a.messages import SKILL, SKILLS, AgentTurn, SkillCall, protocol_error, read_message
-from threadkeep.a2a.tasks import StoredTasks
+from threadkeep.a2a.notifications import PushNotifications
+from threadkeep.a2a.tasks import RUNNING, StoredTasks
 from threadkeep.errors import ScopeRequiredError
 from threadkeep.gateway.auth import admit_turn
 from threadkeep.gateway.operations import Caller
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_http import is_public_url
 from threadkeep.ids import new_id
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ REQUEST = "threadkeep_request"
 """The state of a call that holds its HTTP request."""
 
 _IDLE_SECONDS = 300.0
+_FOLLOWED_SECONDS = 600
 
 
 class GatewayRequests(DefaultRequestHandler):
@@ -46,12 +58,23 @@ class GatewayRequests(DefaultRequestHandler):
     def __init__(self, gateway: Gateway, card: AgentCard, resource: ProtectedResource) -> None:
         self._gateway = gateway
         self._resource = resource
+        self._tasks = StoredTasks(self._caller)
+        self._notifications = PushNotifications(self._caller) if card.capabilities.push_notifications else None
         super().__init__(
             TurnExecutor(gateway.runs, self._caller),
-            StoredTasks(self._caller),
+            self._tasks,
             card,
+            push_config_store=self._notifications and self._notifications.configs,
+            push_sender=self._notifications,
+            push_url_validator=is_public_url,
             interrupted_task_timeout=_IDLE_SECONDS,
         )
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self._notifications is not None:
+            await self._notifications.aclose()
 
     @override
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Message | Task:
@@ -72,6 +95,43 @@ class GatewayRequests(DefaultRequestHandler):
         handled: Any = super()
         async for event in handled.on_message_send_stream(params, context):
             yield event
+
+    @override
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
+        task = await self._elsewhere(params.id, context)
+        if task is not None and RUN in task.metadata:
+            try:
+                await self._gateway.runs.cancel(self._caller(context).principal.owner, str(task.metadata[RUN]))
+            except Exception as error:
+                raise protocol_error(error) from error
+        handled: Any = super()
+        return await handled.on_cancel_task(params, context)
+
+    @override
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        task = await self._elsewhere(params.id, context)
+        if task is None:
+            handled: Any = super()
+            async for event in handled.on_subscribe_to_task(params, context):
+                yield event
+            return
+        yield task
+        for _ in range(_FOLLOWED_SECONDS):
+            await asyncio.sleep(1)
+            task = await self._tasks.get(params.id, context)
+            if task is None or task.status.state not in RUNNING:
+                break
+        if task is not None:
+            yield TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
+
+    async def _elsewhere(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return a task in progress that another process works on."""
+        if await self._active_task_registry.get(task_id) is not None:
+            return None
+        task = await self._tasks.get(task_id, context)
+        return task if task is not None and task.status.state in RUNNING else None
 
     async def _admit(self, params: SendMessageRequest, context: ServerCallContext) -> SkillCall | AgentTurn:
         """Return what is asked for; a turn needs the scope ``chat`` and counts.

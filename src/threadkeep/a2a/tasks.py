@@ -23,7 +23,7 @@ MINUTES: Final = 24 * 60
 """How long a task is kept after its last change of state."""
 
 _PAGE: Final = 100
-_RUNNING: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
+RUNNING: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 
 
 class StoredTasks(TaskStore):
@@ -45,11 +45,11 @@ class StoredTasks(TaskStore):
         before, kept = self._working.get((owner, task.id)), Task()
         kept.CopyFrom(task)
         self._working[owner, task.id] = kept
-        if before is None or before.status.state != task.status.state or task.status.state not in _RUNNING:
+        if before is None or before.status.state != task.status.state or task.status.state not in RUNNING:
             store, namespace = self._items(context)
             value = {"task": MessageToDict(task)}
             await store.aput(namespace, short_digest(task.id), value, index=False, ttl=MINUTES)
-        if task.status.state not in _RUNNING:
+        if task.status.state not in RUNNING:
             self._working.pop((owner, task.id), None)
 
     @override

@@ -43,6 +43,7 @@ class GatewaySettings(BaseSettings):
         max_turns_per_owner: How many turns of an owner are in progress in a process.
         max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
         interfaces: The interfaces that are on; ``None``: those that are installed.
+        push_notifications: Whether A2A clients may name addresses that are told how their tasks end.
         graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
         metrics_host: The address at which ``/metrics`` is served.
         metrics_port: Its port; of several processes each takes the first free one from it on. ``None``: there is none.
@@ -66,6 +67,7 @@ class GatewaySettings(BaseSettings):
     max_turns_per_owner: int = Field(default=8, ge=1)
     max_runs: int = Field(default=64, ge=1)
     interfaces: Words | None = None
+    push_notifications: bool = False
     graph: str | None = None
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=1, le=65_000)

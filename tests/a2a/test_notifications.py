@@ -1,0 +1,212 @@
+"""Push notifications: off by default, and to public addresses only."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from a2a.client.errors import A2AClientError
+from a2a.types.a2a_pb2 import SendMessageRequest, Task, TaskPushNotificationConfig, TaskState, TaskStatus
+from a2a.utils.errors import A2AError
+
+from tests.a2a.conftest import connected, message, sent
+from tests.a2a.test_store import context
+from tests.gateway.conftest import Open
+from tests.gateway.world import GatewayWorld
+from tests.storage.tls import certificate_in
+from threadkeep.a2a.notifications import PushNotifications
+from threadkeep.gateway import public_http
+from threadkeep.gateway.operations import Caller
+from threadkeep.gateway.public_http import MAX_BYTES, PublicTransport, is_public, is_public_url
+
+REFUSED = (A2AError, A2AClientError)
+
+
+@contextmanager
+def receiver(folder: Path, *, status: int = 200) -> Iterator[tuple[str, list[Any], PublicTransport]]:
+    """Yield the address of an HTTPS server, what it receives, and a transport that may call it."""
+    received: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            received.append((dict(self.headers), json.loads(body)))
+            self.send_response(status)
+            self.send_header("Location", "https://127.0.0.1:1/")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+            del format, args
+
+    made = certificate_in(folder)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.path, made.key)
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    trusted = ssl.create_default_context(cafile=str(made.path))
+    transport = PublicTransport(httpx.AsyncHTTPTransport(verify=trusted), allowed=lambda _: True)
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}/hook?secret=s3cret", received, transport
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def with_address(url: str) -> SendMessageRequest:
+    request = message("Hello.")
+    request.configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(url=url))
+    return request
+
+
+def task(state: TaskState) -> Task:
+    return Task(id="t", context_id="c", status=TaskStatus(state=state))
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("address", "public"),
+        [
+            ("93.184.215.14", True),
+            ("2606:2800:21f:cb07:6820:80da:af6b:8b2c", True),
+            *((one, False) for one in ("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254")),
+            *((one, False) for one in ("100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.0.2.1")),
+            *((one, False) for one in ("::1", "::", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1")),
+            *((one, False) for one in ("::ffff:169.254.169.254", "::ffff:10.0.0.1", "2001:db8::1")),
+        ],
+    )
+    def test_public(self, address: str, public: bool):
+        assert is_public(address) is public
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "http://93.184.215.14/",
+            "https://127.0.0.1/",
+            "https://127.1/",
+            "https://2130706433/",
+            "https://0x7f000001/",
+            "https://[::1]/",
+            "https://[::ffff:127.0.0.1]/",
+            "https://localhost/",
+            "https://user@93.184.215.14/",
+            "https://169.254.169.254/latest/meta-data/",
+            "file:///etc/passwd",
+            "https://",
+            "https:///hook",
+            "",
+            "not a url",
+            "https://93.184.215.14:99999/",
+            "https://a\x00b/",
+            "https://" + "a" * 300 + ".example/",
+        ],
+    )
+    async def test_refused(self, url: str):
+        assert not await is_public_url(url)
+
+    async def test_accepted(self):
+        assert await is_public_url("https://93.184.215.14:8443/hook")
+
+
+class TestTransport:
+    async def test_the_checked_address_is_connected_to(self):
+        """The request goes to the address, with the name for TLS and as Host; of the answer, the status counts."""
+        seen: list[httpx.Request] = []
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            seen.append(request)
+            return httpx.Response(302, headers={"Location": "https://127.0.0.1/"}, content=b"x" * 10)
+
+        transport = PublicTransport(httpx.MockTransport(answer), allowed=lambda _: True)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            response = await client.post("https://localhost:8443/hook", json={"a": 1})
+
+        (request,) = seen
+        assert request.url.host in ("127.0.0.1", "::1")
+        assert (request.headers["host"], request.extensions["sni_hostname"]) == ("localhost:8443", "localhost")
+        assert (response.status_code, response.content) == (302, b"")
+
+    async def test_one_inner_address_of_several_is_enough(self):
+        """A host with a public and an inner address is not called."""
+        transport = PublicTransport(httpx.MockTransport(lambda _: httpx.Response(200)), allowed=lambda one: ":" in one)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            with pytest.raises(httpx.ConnectError, match="not public"):
+                await client.post("https://localhost/hook")
+
+    async def test_too_much(self):
+        transport = PublicTransport(httpx.MockTransport(lambda _: httpx.Response(200)), allowed=lambda _: True)
+        async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+            with pytest.raises(httpx.WriteError):
+                await client.post("https://localhost/hook", content=b"x" * (MAX_BYTES + 1))
+
+    async def test_a_silent_server(self, monkeypatch: pytest.MonkeyPatch):
+        """It is given up after the time."""
+        monkeypatch.setattr(public_http, "SECONDS", 0.2)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            async with httpx.AsyncClient(transport=PublicTransport(allowed=lambda _: True), trust_env=False) as client:
+                with pytest.raises(httpx.ConnectTimeout):
+                    await client.post(f"https://127.0.0.1:{port}/hook")
+
+
+class TestSender:
+    async def test_changes_of_state_are_told(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+        """Until the end of the task; then the address is forgotten. A failure is logged without the address."""
+        caller: Any = lambda call: Caller(None, call.state["principal"], "agent")  # noqa: E731 # pyright: ignore[reportArgumentType]
+        with receiver(tmp_path) as (url, received, transport):
+            sender = PushNotifications(caller, transport)
+            config = TaskPushNotificationConfig(url=url, token="of the client")
+            await sender.configs.set_info("t", config, context("ana"))
+            assert await sender.configs.get_info("t", context("bo")) == []
+            await sender.send_notification("t", task(TaskState.TASK_STATE_WORKING))
+            await sender.send_notification("t", task(TaskState.TASK_STATE_COMPLETED))
+            await sender.send_notification("t", task(TaskState.TASK_STATE_COMPLETED))
+            left = await sender.configs.get_info("t", context("ana"))
+        await sender.configs.set_info("u", config, context("ana"))
+        await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
+        await sender.aclose()
+
+        states = [body["task"]["status"]["state"] for _, body in received]
+        assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+        assert received[0][0]["X-A2A-Notification-Token"] == "of the client"
+        assert left == []
+        assert "not delivered" in caplog.text
+        assert "s3cret" not in caplog.text
+
+    async def test_addresses_of_a_task_are_few(self):
+        caller: Any = lambda call: Caller(None, call.state["principal"], "agent")  # noqa: E731 # pyright: ignore[reportArgumentType]
+        sender = PushNotifications(caller)
+        for number in range(5):
+            config = TaskPushNotificationConfig(id=str(number), url="https://93.184.215.14/")
+            await sender.configs.set_info("t", config, context("ana"))
+        with pytest.raises(A2AError):
+            await sender.configs.set_info("t", TaskPushNotificationConfig(id="6"), context("ana"))
+        await sender.aclose()
+
+
+class TestGateway:
+    async def test_off_by_default(self, gateway: GatewayWorld):
+        async with connected(gateway) as client:
+            card = TaskPushNotificationConfig(task_id="t", url="https://93.184.215.14/")
+            with pytest.raises(REFUSED):
+                await client.create_task_push_notification_config(card)
+
+    async def test_inner_addresses_are_refused(self, open_gateway: Open):
+        """Before anything of the turn is done."""
+        gateway = open_gateway(interfaces=("a2a",), push_notifications=True)
+        async with connected(gateway) as client:
+            for url in ("https://127.0.0.1/hook", "http://93.184.215.14/hook", "https://localhost/hook"):
+                with pytest.raises(REFUSED):
+                    await sent(client, with_address(url))
+        assert gateway.model.prompts == []
