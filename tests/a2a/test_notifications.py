@@ -161,7 +161,7 @@ class TestTransport:
 
 
 class TestSender:
-    async def test_changes_of_state_are_told(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    async def test_sends_changes_of_state(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
         """Until the end of the task; then the address is forgotten. A failure is logged without the address."""
         caller: Any = lambda call: Caller(None, call.state["principal"], "agent")  # noqa: E731 # pyright: ignore[reportArgumentType]
         with receiver(tmp_path) as (url, received, transport):
