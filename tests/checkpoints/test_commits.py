@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from langgraph.graph import START, StateGraph
 
-from tests.checkpoints.checkpoints import config_of, echo_graph
+from tests.checkpoints.checkpoints import Words, config_of, echo_graph
 from tests.checkpoints.conftest import MakeCheckpointer
 from threadkeep.checkpoints import leases
 from threadkeep.checkpoints.directory import thread_partition
@@ -60,7 +61,7 @@ async def test_refusal_is_raised_after_its_cause_is_written():
 
 
 class TestCommitsOfARun:
-    """A run of one node takes four commits: the lease, its input and first step, its node, and the lease's end."""
+    """What a run writes shares commits as far as its durability allows; all of it is durable before the run returns."""
 
     @pytest.fixture
     def commits(self, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
@@ -78,23 +79,61 @@ class TestCommitsOfARun:
         return commits
 
     @pytest.mark.parametrize("owned", [False, True])
-    async def test_what_one_step_writes_is_one_commit(
-        self, make: MakeCheckpointer, commits: list[list[str]], *, owned: bool
+    @pytest.mark.parametrize(
+        ("durability", "written"),
+        [
+            ("sync", [["checkpoint", "checkpoint", "head", "write"], ["checkpoint", "head", "write"], ["head"]]),
+            ("async", [["checkpoint", "checkpoint", "checkpoint", "head", "write", "write"]]),
+            (None, [["checkpoint", "checkpoint", "checkpoint", "head", "write", "write"]]),
+            ("exit", [["checkpoint", "head"]]),
+        ],
+    )
+    async def test_commits_after_that_of_the_lease(
+        self, make: MakeCheckpointer, commits: list[list[str]], durability: Any, written: Any, *, owned: bool
     ):
+        """``sync``: input and first step, the node, the lease's end. Otherwise the lease's end takes everything."""
         graph = echo_graph(make("memory"))
         config = config_of("1", **({"user_id": "ana"} if owned else {}))
 
-        await graph.ainvoke({"words": ["hi"]}, config, durability="sync")
+        await graph.ainvoke({"words": ["hi"]}, config, durability=durability)
 
-        assert commits == [
-            ["head"],
-            ["checkpoint", "checkpoint", "head", "write"],
-            ["checkpoint", "head", "write"],
-            ["head"],
-        ]
+        assert commits == [["head"], *written]
+        assert (await graph.aget_state(config)).values["words"] == ["hi", "HI"]
 
-    async def test_a_run_fails_if_its_input_was_not_committed(
-        self, make: MakeCheckpointer, commits: list[list[str]], monkeypatch: pytest.MonkeyPatch
+    def test_a_sync_run_shares_commits_as_an_async_one_does(self, make: MakeCheckpointer, commits: list[list[str]]):
+        """LangGraph writes from threads without an event loop then."""
+        graph = echo_graph(make("memory"))
+
+        graph.invoke({"words": ["hi"]}, config_of("1"))
+
+        assert commits == [["head"], ["checkpoint", "checkpoint", "checkpoint", "head", "write", "write"]]
+
+    async def test_a_step_is_durable_before_the_next_one_if_it_is_to_be(
+        self, make: MakeCheckpointer, commits: list[list[str]]
+    ):
+        """With ``sync``, the second node runs after the commit of the first one's checkpoint, in a subgraph, too."""
+        seen: list[int] = []
+
+        def step(_: Words) -> dict[str, list[str]]:
+            seen.append(len(commits))
+            return {"words": ["again"]}
+
+        def build() -> Any:
+            graph = StateGraph(Words)
+            graph.add_sequence([("one", step), ("two", step)])
+            graph.add_edge(START, "one")
+            return graph
+
+        outer = build()
+        outer.add_node("inner", build().compile())
+        outer.add_edge("two", "inner")
+        await outer.compile(checkpointer=make("memory")).ainvoke({"words": []}, config_of("1"), durability="sync")
+
+        assert seen == [2, 3, 5, 6]
+
+    @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+    async def test_a_run_fails_if_its_first_commit_does(
+        self, make: MakeCheckpointer, commits: list[list[str]], monkeypatch: pytest.MonkeyPatch, durability: Any
     ):
         """Also if what comes after it is committed: here the timer commits the input alone, and the disk is full."""
         monkeypatch.setattr(leases, "_SOON_SECONDS", 0)
@@ -111,7 +150,7 @@ class TestCommitsOfARun:
         graph = echo_graph(make("memory"))
 
         with pytest.raises(StorageFullError):
-            await graph.ainvoke({"words": ["hi"]}, config_of("1"), durability="sync")
+            await graph.ainvoke({"words": ["hi"]}, config_of("1"), durability=durability)
 
 
 @pytest.mark.parametrize("again", [False, True])

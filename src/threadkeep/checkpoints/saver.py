@@ -59,6 +59,7 @@ _versions: Final = InMemorySaver()
 """Numbers channel versions as all of LangGraph's savers do."""
 
 _TASK: Final = "__pregel_task_id"
+_DURABILITY: Final = "__pregel_durability"
 
 
 @dataclass(slots=True)
@@ -515,11 +516,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.run is not None)
         return target, Change(target.thread.admit(write, lease), puts)
 
-    def _deferred(self, target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
-        """Defer the checkpoint of a run's input; return whether it was: no node runs before the next checkpoint."""
-        if target.lease is None or metadata.get("source") != "input":
+    @staticmethod
+    def _deferred(target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
+        """Defer a checkpoint that the run need not wait for; return whether it was.
+
+        With ``durability="sync"`` that is the checkpoint of its input alone: no node runs before the next one.
+        LangGraph names the durability in the config if the run was given one; otherwise it is ``async``.
+        """
+        lease = target.lease
+        if lease is None or (target.configurable.get(_DURABILITY) == "sync" and metadata.get("source") != "input"):
             return False
-        target.lease.defer(change)
+        lease.require_no_failure()
+        lease.defer(change)
         return True
 
     def _put_writes(
