@@ -131,6 +131,19 @@ class TestCommitsOfARun:
 
         assert seen == [2, 3, 5, 6]
 
+    @pytest.mark.parametrize("durability", ["sync", "async"])
+    async def test_a_run_in_a_block_with_a_lease_is_durable_when_it_returns(
+        self, make: MakeCheckpointer, commits: list[list[str]], durability: Any
+    ):
+        """Its lease goes on, so its end is no commit of its own; what it left to be committed is committed before."""
+        saver = make("memory")
+        graph, config = echo_graph(saver), config_of("1")
+
+        async with saver.leased(config):
+            for words in (["hi", "HI"], ["hi", "HI", "ho", "HO"]):
+                await graph.ainvoke({"words": [words[-2]]}, config, durability=durability)
+                assert (await graph.aget_state(config)).values["words"] == words
+
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
     async def test_a_run_fails_if_its_first_commit_does(
         self, make: MakeCheckpointer, commits: list[list[str]], monkeypatch: pytest.MonkeyPatch, durability: Any

@@ -385,6 +385,8 @@ class TestSubgraphs:
         graph = builder.compile(checkpointer=checkpointer)
         running = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability=durability))
         await gates.arrived("slow one")
+        while not [one async for one in checkpointer.alist(config_of("1", checkpoint_ns="inner"))]:
+            await asyncio.sleep(0.001)  # it is durable soon, and only with ``sync`` before the node
         await graph.aupdate_state(HERE, said("seen"), as_node="inner")
         await echo_graph(checkpointer).ainvoke(said("two"), here("interrupt"))
         nested = config_of("1", checkpoint_ns="inner")

@@ -132,9 +132,10 @@ class Lease:
             self.thread.add(changes)
 
     async def settle(self) -> None:
-        """Commit what was deferred before the run reads; in the event loop of the storage."""
+        """Commit what was deferred, before the run reads or ends; in the event loop of the storage."""
         self.write_deferred()
         await self.thread.settle()
+        self.require_no_failure()
 
     def _write_soon(self) -> None:
         self._waits = False
@@ -163,6 +164,30 @@ class Lease:
             raise undone()
         if not self.over:
             self.leases.loop.run_sync(self.leases.release(self))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLease:
+    """What a run holds that writes with the lease of the block around it.
+
+    Attributes:
+        lease: The lease, which goes on after the run.
+        run: What identifies the run.
+    """
+
+    lease: Lease
+    run: object
+
+    async def arelease(self) -> None:
+        """Commit what the run has deferred, before it returns."""
+        self.lease.leases.unassign(self.run)
+        settling = asyncio.ensure_future(self.lease.leases.loop.run(self.lease.settle()))
+        await asyncio.shield(settling)  # also if the run is cancelled at its end
+
+    def release(self) -> None:
+        """Do the same, blocking."""
+        self.lease.leases.unassign(self.run)
+        self.lease.leases.loop.run_sync(self.lease.settle())
 
 
 current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)

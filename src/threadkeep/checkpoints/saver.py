@@ -28,7 +28,7 @@ from typing_extensions import override
 from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, writes_to_puts
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
-from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
+from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import (
@@ -59,7 +59,6 @@ _versions: Final = InMemorySaver()
 """Numbers channel versions as all of LangGraph's savers do."""
 
 _TASK: Final = "__pregel_task_id"
-_DURABILITY: Final = "__pregel_durability"
 
 
 @dataclass(slots=True)
@@ -490,7 +489,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         run = current_run()
         if current_lease.get() is lease:  # of the block around the run
             if run is not None:
-                run.when_ended(lambda: self._leases.unassign(identity))
+                run.resource = SharedLease(lease, identity)
             return
         if run is not None:
             run.resource = lease
@@ -521,10 +520,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Defer a checkpoint that the run need not wait for; return whether it was.
 
         With ``durability="sync"`` that is the checkpoint of its input alone: no node runs before the next one.
-        LangGraph names the durability in the config if the run was given one; otherwise it is ``async``.
         """
         lease = target.lease
-        if lease is None or (target.configurable.get(_DURABILITY) == "sync" and metadata.get("source") != "input"):
+        if lease is None or (target.is_sync and metadata.get("source") != "input"):
             return False
         lease.require_no_failure()
         lease.defer(change)
@@ -544,8 +542,17 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         change = Change(target.thread.admit(write, lease), puts)
         if lease is None:
             return self._write(target, change)
+        if target.is_sync:
+            return self._write_soon(lease, change)
         lease.defer(change)
         return None
+
+    @staticmethod
+    async def _write_soon(lease: Lease, change: Change) -> None:
+        """Commit *change* with what the run writes next, and wait for it."""
+        change.done = asyncio.get_running_loop().create_future()
+        lease.defer(change)
+        await change.done
 
     async def _write(self, target: Target, change: Change) -> None:
         """Commit *change* after what the run has deferred."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_THREAD_ID_CHARACTERS: Final = 1000
 
+_DURABILITY: Final = "__pregel_durability"
 _VERSION: Final = 6
 _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
 """When the times of ids begin."""
@@ -59,6 +60,11 @@ class Target:
     owner: Owner | None
     lease: Lease | None
     run: object | None
+
+    @property
+    def is_sync(self) -> bool:
+        """Whether the run waits until a step is durable. LangGraph names no durability if it is the default."""
+        return self.configurable.get(_DURABILITY) == "sync"
 
     def wrote(self, checkpoint_id: str) -> RunnableConfig:
         """Note that the run put this checkpoint, and return the config that names it."""

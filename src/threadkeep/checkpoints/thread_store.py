@@ -79,7 +79,7 @@ class Change:
     Attributes:
         revise: Returns the new head, or raises if the change is not allowed.
         operations: What it writes besides the head.
-        failed: Called with the error if it is not committed and :attr:`done` is not waited for.
+        failed: Called with the error if it is not committed.
         done: Resolved when the change is committed; ``None``: that is not waited for.
     """
 
@@ -99,10 +99,9 @@ class Change:
 
     def fail(self, error: BaseException) -> None:
         """Raise *error* where the change is waited for."""
-        if self.done is None:
-            if self.failed is not None:
-                self.failed(error)
-        elif not self.done.done():
+        if self.failed is not None:
+            self.failed(error)
+        if self.done is not None and not self.done.done():
             self.done.set_exception(error)
 
 
