@@ -26,9 +26,11 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
 from threadkeep.capture.queue import WORKER_DIED, Outbox, QueueTerms
+from threadkeep.capture.turns import TurnRecord
 from threadkeep.clock import SystemClock
 from threadkeep.errors import StorageUnavailableError
-from threadkeep.ids import ThreadId
+from threadkeep.identity import Owner
+from threadkeep.ids import ThreadId, TurnId
 from threadkeep.memories.models import Memory
 from threadkeep.observability import Telemetry
 from threadkeep.storage.interface import Batch, Position
@@ -64,6 +66,38 @@ async def taken_by_one_who_died(
     outbox = Outbox(storage, clock, Telemetry(), terms=terms or QueueTerms(), worker=worker)
     for waiting in (await outbox.ready(running=(), hurried=None)).waiting:
         assert await outbox.take(waiting) is not None
+
+
+class TestWaiting:
+    async def test_a_caller_is_woken_by_turns_of_its_thread_only(self, monkeypatch: pytest.MonkeyPatch):
+        """It reads the record before it waits and after, however many turns of others are learnt from."""
+        monkeypatch.setattr("threadkeep.capture.service._SETTLE_POLL_SECONDS", 3600)
+        clock = SystemClock()
+        storage = InMemoryStorage(clock=clock)
+        held = HeldExtractor(word="Lisbon")
+        captures = room(storage, clock, extractor=held)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        for number in range(20):
+            await captures.record(turn(f"I have a cat called Cat{number}"), owner=BOB, thread_id=ThreadId(f"{number}"))
+        reads: list[object] = []
+        read = captures.on_record.records
+
+        async def counted(turn_ids: Sequence[TurnId], *, owner: Owner) -> Sequence[TurnRecord | None]:
+            reads.append(turn_ids)
+            return await read(turn_ids, owner=owner)
+
+        async def others_are_learnt() -> bool:
+            return len(held.texts) == 21
+
+        monkeypatch.setattr(captures.on_record, "records", counted)
+        waiting = asyncio.create_task(captures.settle(receipt, owner=ANA, timeout=LONG))
+        learning = asyncio.create_task(captures.drain(LONG))
+        await until(others_are_learnt)
+        held.go_on.set()
+
+        assert (await waiting).status == "done"
+        assert len(reads) == 2
+        await learning
 
 
 class TestLease:

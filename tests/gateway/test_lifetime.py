@@ -95,7 +95,7 @@ class TestDisconnects:
 
             assert text_of(await reading) == "Now."
 
-    @pytest.mark.parametrize("count", [36, pytest.param(500, marks=pytest.mark.soak)])
+    @pytest.mark.parametrize("count", [36, pytest.param(500, marks=[pytest.mark.soak, pytest.mark.timeout(400)])])
     async def test_nothing_is_left_of_many_clients_that_leave(self, open_gateway: Open, storage_url: str, count: int):
         """At random points of their turns; tasks, connections, leases and places are as before."""
         gateway = open_gateway(ScriptedModel(replies=(WORDS,)), url=storage_url, max_runs=8)
@@ -109,15 +109,16 @@ class TestDisconnects:
             choice = chance.choice(["continue", "cancel"])
             body = {"message": f"Turn {number}", "thread_id": f"t{number % 10}", "on_disconnect": choice}
             read = chance.randrange(8)
-            user = gateway.client(f"u{number % 5}")
-            async with user as client, client.stream("POST", "/chat/stream", json=body) as response:
+            user = {USER: f"u{number % 5}"}
+            async with sending.stream("POST", "/chat/stream", json=body, headers=user) as response:
                 lines = response.aiter_lines()
                 for _ in range(read):
                     if await anext(lines, None) is None:
                         break
 
-        for start in range(0, count, 12):
-            await asyncio.gather(*(leave(number) for number in range(start, min(count, start + 12))))
+        async with gateway.client(None) as sending:
+            for start in range(0, count, 12):
+                await asyncio.gather(*(leave(number) for number in range(start, min(count, start + 12))))
         await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)
         await until(lambda: gateway.tasks() <= before and not gateway.connections())
 
@@ -256,14 +257,14 @@ class TestLimits:
         owners = range(count)
 
         async def one(number: int) -> tuple[int, Any]:
-            async with gateway.client(f"u{number}") as client:
-                body = {"message": f"I live in Town{number}.", "thread_id": "t"}
-                async with client.stream("POST", "/chat/stream", json=body) as response:
-                    if response.status_code != 200:
-                        return response.status_code, None
-                    return 200, [event async for event in events_of(response)]
+            body, user = {"message": f"I live in Town{number}.", "thread_id": "t"}, {USER: f"u{number}"}
+            async with sending.stream("POST", "/chat/stream", json=body, headers=user) as response:
+                if response.status_code != 200:
+                    return response.status_code, None
+                return 200, [event async for event in events_of(response)]
 
-        answers = await asyncio.gather(*(one(number) for number in owners))
+        async with gateway.client(None) as sending:
+            answers = await asyncio.gather(*(one(number) for number in owners))
         await gateway.tk.drain()
 
         assert {status for status, _ in answers} <= {200, 503}
