@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from threadkeep.storage.encoding import encode_namespace, encode_text, to_micros
+from threadkeep.storage.encoding import to_micros
 from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -223,8 +223,3 @@ class Embedded:
 
 def _spelled_embedding(embedding: Embedding | None) -> list[Any] | None:
     return None if embedding is None else [embedding.model, embedding.dims]
-
-
-def place_text(namespace: Namespace, key: str) -> str:
-    """Return where something is, for people."""
-    return f"{encode_namespace(namespace)} {encode_text(key)}"
