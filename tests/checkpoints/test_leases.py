@@ -130,6 +130,28 @@ class TestSecondInput:
             await running
         assert second["words"] == await words_of(graph) == ["two", "TWO"]
 
+    @pytest.mark.parametrize("noticed", [False, True])
+    async def test_a_question_that_is_not_written_is_not_returned(self, make: Make, *, noticed: bool):
+        """Its run lost the lease; *noticed*: by a renewal, before it asked."""
+        gates, checkpointer = Gates(), make("memory", terms=SOON)
+
+        async def ask(state: Words) -> dict[str, list[str]]:
+            await gates.node(state)
+            return {"words": [interrupt("well?")]}
+
+        builder = StateGraph(Words)
+        builder.add_node("ask", ask)
+        builder.add_edge(START, "ask")
+        running = asyncio.create_task(builder.compile(checkpointer=checkpointer).ainvoke(said("slow one"), HERE))
+        await gates.arrived("slow one")
+        await echo_graph(checkpointer).ainvoke(said("two"), here("interrupt"))
+        while noticed and checkpointer._leases._active:  # pyright: ignore[reportPrivateUsage]
+            await asyncio.sleep(0.01)
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError, match="passed to another run"):
+            await running
+
     @pytest.mark.parametrize("sync", [False, True])
     async def test_a_run_that_is_undone_at_its_end_raises_that_and_logs_no_failed_callback(
         self, make: Make, caplog: pytest.LogCaptureFixture, *, sync: bool

@@ -108,6 +108,11 @@ class Lease:
     _deferred: deque[Change] = field(default_factory=deque["Change"])
     _waits: bool = False
 
+    @property
+    def is_released(self) -> bool:
+        """Whether it was given back; a lost one is not: what the run wrote last may have been refused."""
+        return self.over and self.ending
+
     def defer(self, change: Change) -> None:
         """Commit *change* with what the run writes next, at most 5 ms later; from any thread.
 
@@ -154,7 +159,7 @@ class Lease:
         """Give it back before the run returns; see :meth:`Leases.release`."""
         if self.undone:
             raise undone()
-        if not self.over:
+        if not self.is_released:
             releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
             await asyncio.shield(releasing)  # also if the run is cancelled at its end
 
@@ -162,7 +167,7 @@ class Lease:
         """Do the same, blocking."""
         if self.undone:
             raise undone()
-        if not self.over:
+        if not self.is_released:
             self.leases.loop.run_sync(self.leases.release(self))
 
 
@@ -289,12 +294,12 @@ class Leases:
         """Give *lease* back; when this returns, no other run can undo what its run wrote.
 
         Raises:
-            ThreadMovedOnError: Another run has undone it.
+            ThreadMovedOnError: Another run has undone it, or what it wrote last was refused.
             StorageError: The storage did not answer: until the lease expires, another run can undo it.
         """
         if lease.undone:
             raise undone()
-        if lease.over:
+        if lease.is_released:
             return
         lease.ending = True
         lease.write_deferred()
@@ -303,6 +308,7 @@ class Leases:
             lease.require_no_failure()
         except ConflictError:
             await self._require_kept(lease)
+            lease.require_no_failure()
         finally:
             lease.over = True
             if self._active.get(lease.thread.partition) is lease:
@@ -314,7 +320,7 @@ class Leases:
 
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
-        if not lease.over:
+        if not lease.is_released:
             self.loop.soon(lambda: self._threads.track(asyncio.ensure_future(self._release_quietly(lease))))
 
     async def close(self) -> None:
