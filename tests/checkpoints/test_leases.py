@@ -144,6 +144,8 @@ class TestSecondInput:
         builder.add_edge(START, "ask")
         running = asyncio.create_task(builder.compile(checkpointer=checkpointer).ainvoke(said("slow one"), HERE))
         await gates.arrived("slow one")
+        while len([one async for one in checkpointer.alist(HERE)]) < 2:  # its input, and the step that asks
+            await asyncio.sleep(0.01)
         await echo_graph(checkpointer).ainvoke(said("two"), here("interrupt"))
         while noticed and checkpointer._leases._active:  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0.01)
