@@ -174,7 +174,8 @@ class TestTurns:
 
     async def test_a_task_of_another_process(self, open_gateway: Open, tmp_path: Path):
         """Another process shows its state, cancels its run, and ends a subscription when the task ends."""
-        url, model = f"sqlite:///{tmp_path / 'shared.db'}", ScriptedModel(replies=(Held(asyncio.Event(), "Never."),))
+        url, release = f"sqlite:///{tmp_path / 'shared.db'}", asyncio.Event()
+        model = ScriptedModel(replies=(Held(release, "Never."),))
         one = open_gateway(model, url=url, interfaces=("a2a",))
         two = open_gateway(url=url, interfaces=("a2a",))
         async with connected(one) as client, connected(two) as other, connected(two, "bo") as bo:
@@ -190,12 +191,16 @@ class TestTurns:
                 await asyncio.sleep(0.02)
             cancelled = await other.cancel_task(CancelTaskRequest(id=task_id))
             joined += await _all(subscribed)
-            one.call(lambda: one.runs.cancel_all(owner_of("ana")))
+            one.call(release.set)
             rest = await _all(stream)
+            later = await other.get_task(GetTaskRequest(id=task_id))
+        messages = await two.tk.for_owner(owner_of("ana")).threads.messages("t")
 
         assert (working.status_update.status.state, shown.status.state) == (WORKING, WORKING)
         assert (cancelled.status.state, joined[0].task.id) == (CANCELED, task_id)
         assert joined[-1].status_update.status.state == CANCELED
+        assert "Never." not in [one.text for one in messages]
+        assert later.status.state in (CANCELED, FAILED)
         assert rest[-1].status_update.status.state in (CANCELED, FAILED)
         assert one.call(lambda: one.runs.running(owner_of("ana"))) == 0
 
