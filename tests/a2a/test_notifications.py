@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -32,16 +31,22 @@ REFUSED = (A2AError, A2AClientError)
 
 
 @contextmanager
-def receiver(folder: Path, *, status: int = 200) -> Iterator[tuple[str, list[Any], PublicTransport]]:
-    """Yield the address of an HTTPS server, what it receives, and a transport that may call it."""
+def receiver(
+    folder: Path, *, release: threading.Event | None = None
+) -> Iterator[tuple[str, list[Any], PublicTransport]]:
+    """Yield the address of an HTTPS server, what it receives, and a transport that may call it.
+
+    It answers once *release* is set, if there is one.
+    """
     received: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             received.append((dict(self.headers), json.loads(body)))
-            self.send_response(status)
-            self.send_header("Location", "https://127.0.0.1:1/")
+            if release is not None:
+                release.wait(30)
+            self.send_response(200)
             self.end_headers()
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
@@ -150,14 +155,15 @@ class TestTransport:
             with pytest.raises(httpx.WriteError):
                 await client.post("https://localhost/hook", content=b"x" * (MAX_BYTES + 1))
 
-    async def test_a_silent_server(self, monkeypatch: pytest.MonkeyPatch):
+    async def test_a_silent_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is given up after the time."""
-        monkeypatch.setattr(public_http, "SECONDS", 0.2)
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            port = silent.getsockname()[1]
-            async with httpx.AsyncClient(transport=PublicTransport(allowed=lambda _: True), trust_env=False) as client:
+        monkeypatch.setattr(public_http, "SECONDS", 0.5)
+        release = threading.Event()
+        with receiver(tmp_path, release=release) as (url, _, transport):
+            async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
                 with pytest.raises(httpx.ConnectTimeout):
-                    await client.post(f"https://127.0.0.1:{port}/hook")
+                    await client.post(url, json={})
+            release.set()
 
 
 class TestSender:
