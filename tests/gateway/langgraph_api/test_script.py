@@ -9,8 +9,10 @@ from typing import Final
 
 import pytest
 
+from tests.gateway.conftest import Open
+from tests.gateway.langgraph_api.conftest import served_graph
 from tests.gateway.langgraph_api.script import differences, shapes_at
-from tests.gateway.world import USER, GatewayWorld
+from tests.gateway.world import USER
 from tests.langgraph_dev.conftest import environment, serving
 
 __all__ = ["environment"]
@@ -33,7 +35,8 @@ def langgraph_dev(environment: Path, tmp_path: Path) -> Iterator[str]:
 
 class TestShapes:
     @pytest.mark.timeout(120)
-    async def test_answers_and_events_are_those_of_langgraph_dev(self, world: GatewayWorld):
+    async def test_answers_and_events_are_those_of_langgraph_dev(self, open_gateway: Open, storage_url: str):
+        world = open_gateway(url=storage_url, graph=served_graph, max_requests_per_minute=10**6)
         ours = await shapes_at(f"{world.origin}/lg", {USER: "ana"})
 
         assert differences(json.loads(RECORD.read_text()), ours) == []
