@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +16,7 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk, served_graph
 from tests.gateway.langgraph_api.script import ALL_MODES, say
-from tests.gateway.world import GatewayWorld, joined
+from tests.gateway.world import USER, GatewayWorld, joined
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.testing import ScriptedModel
 
@@ -266,3 +268,19 @@ class TestMemory:
         assert shown["status"] == "success"
         assert state["values"]["messages"][0]["content"] == "Hello."
         assert events[0].kind == "metadata"
+
+
+class TestDocument:
+    async def test_the_example_runs(self, open_gateway: Open, capsys: pytest.CaptureFixture[str]):
+        gateway = open_gateway(ScriptedModel(replies=("Nice.",)))
+        page = (Path(__file__).parents[3] / "docs" / "langgraph-api.md").read_text(encoding="utf-8")
+        code = page.partition("```python\n")[2].partition("```")[0]
+        code = code.replace('url="http://localhost:8000/lg"', f'url="{gateway.origin}/lg", headers={{"{USER}": "ana"}}')
+        names: dict[str, Any] = {}
+        await eval(compile(code, "document", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        await names["client"].aclose()
+
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith("metadata")
+        assert any(line.startswith("messages") and "Nice." in line for line in lines)
+        assert lines[-1].startswith("end")
