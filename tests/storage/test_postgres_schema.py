@@ -115,19 +115,22 @@ def make_version_1(url: str) -> None:
 
 class TestMaking:
     @pytest.mark.slow
-    def test_eight_processes_start_at_once_on_an_empty_database_and_race_for_one_owner(self, postgres_url: str):
+    @pytest.mark.parametrize("processes", [4, pytest.param(8, marks=pytest.mark.soak)])
+    def test_processes_start_at_once_on_an_empty_database_and_race_for_one_owner(
+        self, postgres_url: str, processes: int
+    ):
         """Each makes or finds the tables, and adds 10 to a counter by expectations: none of its steps is lost."""
         started = [
             subprocess.Popen(
                 [sys.executable, "-m", "tests.storage.postgres_racer", postgres_url], stderr=subprocess.PIPE
             )
-            for _ in range(8)
+            for _ in range(processes)
         ]
         said = [process.communicate()[1].decode() for process in started]
 
-        assert [process.returncode for process in started] == [0] * 8, "".join(said)
+        assert [process.returncode for process in started] == [0] * processes, "".join(said)
         asked = "SELECT i.value, i.revision, p.sequence FROM threadkeep.items i JOIN threadkeep.partitions p ON true"
-        assert run(postgres_url, asked) == [('{"count":80}', 80, 80)]
+        assert run(postgres_url, asked) == [(f'{{"count":{10 * processes}}}', 10 * processes, 10 * processes)]
 
     async def test_check_makes_nothing(self, postgres_url: str):
         refused = await refusal(postgres_url, migrate="check")
