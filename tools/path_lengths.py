@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (67, 1720),
+    "agent turn": (67, 1750),
     "learn one sentence": (55, 1640),
     "warm recall": (39, 345),
     "list memories": (16, 115),
