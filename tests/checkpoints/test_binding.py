@@ -21,7 +21,8 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
-from threadkeep.storage.interface import Batch, Delete
+from threadkeep.storage.interface import Batch, Delete, Position
+from threadkeep.storage.memory import InMemoryStorage
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob", "issuer")
 
@@ -256,3 +257,28 @@ class TestUnlisted:
 
         assert await bound.run(bound.directory.mend()) == 1
         assert (await bound.run(bound.storage.scan(thread))).items == ()
+
+
+async def test_no_thread_of_an_owner_who_is_erased_meanwhile_is_listed(
+    make: MakeCheckpointer, monkeypatch: pytest.MonkeyPatch
+):
+    """The listing of a run's thread waits for the storage; what was said before the erasure is not kept after it."""
+    bound = make("memory")
+    graph, config = echo_graph(bound), config_of("1", user_id=ANA.user_id)
+    await graph.ainvoke({"words": ["hi"]}, config_of("0", user_id=ANA.user_id))
+    commit, failures = InMemoryStorage.commit, list[str]()
+
+    async def away(self: InMemoryStorage, batch: Batch) -> Position:
+        if any(one.namespace[0] == ".threads" for one in batch.operations) and not failures:
+            failures.append("once")
+            await bound.storage.erase(ANA.partition)
+            msg = "The storage is away."
+            raise StorageUnavailableError(msg)
+        return await commit(self, batch)
+
+    monkeypatch.setattr(InMemoryStorage, "commit", away)
+    with pytest.raises(PartitionErasedError):
+        await graph.ainvoke({"words": ["hi"]}, config)
+
+    assert failures
+    assert await threads_of(bound, ANA) == ()

@@ -364,9 +364,13 @@ class ThreadOwners:
             await thread.commit(bind_to(owner))
 
     async def enter(self, thread: ThreadStore, owner: Owner, *, scoped: bool, epoch: str | None) -> None:
-        """List a thread of *owner* before it is bound; see :meth:`ThreadDirectory.enter`. It waits for the storage."""
+        """List a thread of *owner* before it is bound; see :meth:`ThreadDirectory.enter`. It waits for the storage.
+
+        Without *epoch*, the present one is read first: the owner may be erased while the listing waits.
+        """
+        begun = epoch or await self.epoch(owner)
         await until_available(
-            lambda: self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=epoch), self._threads.timeout
+            lambda: self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=begun), self._threads.timeout
         )
 
     async def epoch(self, owner: Owner) -> str:

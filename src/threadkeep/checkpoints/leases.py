@@ -162,6 +162,7 @@ class Lease:
         if not self.is_released:
             releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
             await asyncio.shield(releasing)  # also if the run is cancelled at its end
+        self.require_no_failure()  # also if another release was first
 
     def release(self) -> None:
         """Do the same, blocking."""
@@ -169,6 +170,7 @@ class Lease:
             raise undone()
         if not self.is_released:
             self.leases.loop.run_sync(self.leases.release(self))
+        self.require_no_failure()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +307,9 @@ class Leases:
         lease.write_deferred()
         try:
             await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
-            lease.require_no_failure()
         except ConflictError:
+            lease.require_no_failure()  # it says more: what was refused is not there, but was not undone
             await self._require_kept(lease)
-            lease.require_no_failure()
         finally:
             lease.over = True
             if self._active.get(lease.thread.partition) is lease:
@@ -317,6 +318,7 @@ class Leases:
                 if held is lease:
                     self._runs.pop(key, None)
             _next_turn(lease)
+        lease.require_no_failure()
 
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
