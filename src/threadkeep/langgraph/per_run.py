@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.checkpoints.maintenance import Maintenance
-    from threadkeep.checkpoints.thread_store import ThreadStore
     from threadkeep.client import ChatModel, Keep, Threadkeep
-    from threadkeep.ids import ThreadId
 
 OWNER_KEY: Final = "threadkeep_owner"
 """The key of ``configurable`` that holds the owner of a run."""
@@ -326,7 +324,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
     # What is inherited and has no config ends here, before anything is read.
 
     @override
-    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> ThreadStore:
+    def _target(self, config: RunnableConfig) -> NoReturn:
         raise _missing_owner()
 
     @property
