@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice
@@ -16,15 +16,15 @@ import numpy as np
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
-from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
+from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
+from threadkeep.recall.excerpts import excerpt
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
 from threadkeep.text.block import END, HEADING
 from threadkeep.text.facts import is_filler
 from threadkeep.text.semantics import gist_of
-from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -286,9 +286,6 @@ Source:
     of LoCoMo's development half blocks hold 62.1 %, with four at first 62.0, with none 59.9: some tell something.
 """
 
-MAX_EXCERPT_CHARACTERS: Final = 240
-"""A block has so much of a summary."""
-
 _CHUNK: Final = 20
 _SUMMARIES: Final = (SUMMARIES,)
 _FRAME: Final = f"{HEADING}\n{END}"
@@ -415,8 +412,7 @@ def pack(
         for place, memory, score in zip(places, memories, scores, strict=True):
             if memory is None or (stored.is_doubtful is not None and stored.is_elsewhere(memory)):
                 continue
-            long = memory.namespace[:1] == _SUMMARIES and len(memory.text) > MAX_EXCERPT_CHARACTERS
-            recalled.append(Recalled(excerpt(memory, request.query) if long else memory, score, place in earlier))
+            recalled.append(Recalled(excerpt(memory, request.query), score, place in earlier))
         offer.take(recalled)
     offer.offer_deferred()
     return packer
@@ -548,26 +544,6 @@ def is_shown(memory: Memory, request: BlockRequest) -> bool:
     if memory.kind != "episodic" or not request.shown:
         return False
     return any(one.message_id in request.shown and one.thread_id == request.thread_id for one in memory.sources)
-
-
-def excerpt(memory: Memory, query: Query) -> Memory:
-    """Return *memory*, a long summary, with the sentences around the one that has most words of *query*."""
-    wanted = {term for terms in query.terms for term in terms}
-    sentences = sentences_in(memory.text)
-    best = max(range(len(sentences)), key=lambda place: len(wanted.intersection(tokenise(sentences[place]))))
-    text = sentences[best][:MAX_EXCERPT_CHARACTERS]
-    for sentence in sentences[best + 1 :]:
-        if len(text) + 1 + len(sentence) > MAX_EXCERPT_CHARACTERS:
-            break
-        text = f"{text} {sentence}"
-    return replace(memory, text=text)
-
-
-def is_unchanged(recalled: Memory, memory: Memory) -> bool:
-    """Return whether *memory* still says what was recalled of it."""
-    if recalled.namespace[:1] != _SUMMARIES:
-        return recalled.text == memory.text
-    return " ".join(recalled.text.split()) in " ".join(memory.text.split())
 
 
 def valid_ones(memories: Iterable[Memory | None], *, at: datetime) -> list[Memory | None]:

@@ -19,6 +19,7 @@ from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_of, recalled_namespaces
+from threadkeep.recall.excerpts import is_unchanged
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.selection import (
     COMPARED,
@@ -30,7 +31,6 @@ from threadkeep.recall.selection import (
     check_bounds,
     estimate_tokens,
     find_candidates,
-    is_unchanged,
     pack,
     pack_newest,
     packer_for,

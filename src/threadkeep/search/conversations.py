@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from math import nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, WEIGHTS, Weights, runs
 from threadkeep.search.vectors import Column
+from threadkeep.text.periods import event_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +32,7 @@ _LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]{0,63}(?: [^\W\d_][\w.'�
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
 _NOTHING: Final[Mapping[str, Any]] = {}
+NO_EVENT: Final = (nan, nan)
 
 _FEW: Final = 512
 """So many new items are put into their places; more are sorted with all others."""
@@ -46,6 +49,7 @@ class Traits(NamedTuple):
         pinned: Whether it is pinned.
         labels: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
         asks: Whether it ends in a question.
+        events: The first and the last day that it tells of, days since 1970; NaN where it tells of none.
     """
 
     threads: list[str | None]
@@ -55,6 +59,7 @@ class Traits(NamedTuple):
     pinned: list[bool]
     labels: list[str]
     asks: list[bool]
+    events: list[tuple[float, float]]
 
 
 def traits_of(
@@ -73,17 +78,28 @@ def traits_of(
         source.get("thread_id") or value.get("source_thread") for source, value in zip(sources, values, strict=True)
     ]
     speakers, trusted = [source.get("speaker") for source in sources], [value.get("trust") for value in values]
+    said_at = list(map(_said_at, sources, values, created_at))
     firsts = [own[0] if own else "" for own in texts]
     ends = [text[-_END_CHARACTERS:] for text in firsts]
     return Traits(
         threads=[thread if isinstance(thread, str) else None for thread in threads],
-        said_at=list(map(_said_at, sources, values, created_at)),
+        said_at=said_at,
         roles=[_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER for speaker in speakers],
         trust=[_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0 for trust in trusted],
         pinned=[value.get("pinned") is True for value in values],
         labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := _LABEL.match(text)) else "" for text in firsts],
         asks=["?" in end or "？" in end or "؟" in end for end in ends],
+        events=list(map(_event, firsts, said_at)),
     )
+
+
+def _event(text: str, said_at: float) -> tuple[float, float]:
+    try:
+        said = datetime.fromtimestamp(said_at, UTC).date()
+    except (ValueError, OverflowError, OSError):  # a row of another program may have any number
+        return NO_EVENT
+    span = event_in(text, said=said)
+    return NO_EVENT if span is None else (float(span.first), float(span.last))
 
 
 def _first(sources: object) -> Mapping[str, Any]:
@@ -122,6 +138,8 @@ class ConversationColumns:
         roles: See :mod:`threadkeep.search.scoring`.
         asks: Whether it ends in a question.
         names: Namespace and key.
+        event_first: The first day that it tells of, days since 1970; NaN: none.
+        event_last: The last one.
     """
 
     threads: NDArray[np.int32]
@@ -130,6 +148,8 @@ class ConversationColumns:
     roles: NDArray[np.int8]
     asks: NDArray[np.bool_]
     names: Sequence[tuple[Namespace, str]]
+    event_first: NDArray[np.float32]
+    event_last: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -317,6 +337,7 @@ class Conversations:
         self.threads = Column(np.int32)  # number of the conversation
         self.standing = Column(np.float32)  # what speaks for an item whatever is asked
         self._asks = Column(np.bool_)
+        self._event_first, self._event_last = Column(np.float32), Column(np.float32)
         self._thread_numbers: dict[str, int] = {}
         self._label_numbers: dict[str, int] = {}
         self._said_by: list[int] = []  # how many items each label has
@@ -328,11 +349,16 @@ class Conversations:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        columns = (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
+        columns = self._columns
         names = len(self._thread_numbers) + len(self._label_numbers)
         dictionaries = sys.getsizeof(self._thread_numbers) + sys.getsizeof(self._label_numbers)
         beside = len(self.said_at) * _NEIGHBOUR_BYTES
         return sum(column.nbytes for column in columns) + beside + dictionaries + names * _NAME_BYTES
+
+    @property
+    def _columns(self) -> tuple[Column[Any], ...]:
+        said = (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
+        return (*said, self._event_first, self._event_last)
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -353,6 +379,8 @@ class Conversations:
         self.roles.extend(traits.roles)
         self.standing.extend(WEIGHTS.trust * np.array(traits.trust) + WEIGHTS.pinned * np.array(traits.pinned))
         self._asks.extend(traits.asks)
+        self._event_first.extend([first for first, _ in traits.events])
+        self._event_last.extend([last for _, last in traits.events])
 
     def _numbered(self, labels: Sequence[str]) -> list[int]:
         """Return the number of each label, new ones included, and count who said what."""
@@ -384,7 +412,7 @@ class Conversations:
         self._adopt_order()
         self._order = (np.cumsum(alive) - 1)[self._order[alive[self._order]]]
         self._ordered_to = int(np.count_nonzero(alive[: self._ordered_to]))
-        for column in (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks):
+        for column in self._columns:
             column.replace(column.filled[alive])
 
     def snapshot(
@@ -406,6 +434,8 @@ class Conversations:
                 roles=self.roles.filled,
                 asks=self._asks.filled,
                 names=names,
+                event_first=self._event_first.filled,
+                event_last=self._event_last.filled,
             ),
             labels=self.labels.filled,
             standing=self.standing.filled,

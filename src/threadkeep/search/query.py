@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
 from threadkeep.text.dates import Span, Yearly, dates_in
 from threadkeep.text.languages import STOP_WORDS, Language
+from threadkeep.text.periods import periods_in
 from threadkeep.text.questions import QuestionKind, question_kind
 from threadkeep.text.slots import slots_asked
 from threadkeep.text.tokenizing import alternatives, plain_words
@@ -57,6 +58,7 @@ class Query:
         first_person: Whether the user asks about themselves, and not about what the assistant said.
         when: Whether it asks when or how long.
         dates: The days and months that it names.
+        periods: Those of which only an event can be, such as ``next summer`` and ``in 2019``.
     """
 
     text: str
@@ -67,6 +69,7 @@ class Query:
     first_person: bool = False
     when: bool = False
     dates: tuple[Span | Yearly, ...] = ()
+    periods: tuple[Span, ...] = ()
     _named: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, compare=False)
 
     @property
@@ -141,6 +144,7 @@ def parse_query(text: str, *, now: datetime, language: Language | None = None) -
         first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(text)),
         when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(text) is not None,
         dates=dates_in(text, now=now),
+        periods=periods_in(text, said=now.astimezone(UTC).date()),
     )
 
 

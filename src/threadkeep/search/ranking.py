@@ -18,6 +18,7 @@ from threadkeep.search.scoring import (
     best,
     closeness,
     near_dates,
+    near_events,
     penalty_for_others,
     recency,
     said_by,
@@ -381,8 +382,13 @@ class _Search:
             fused += WEIGHTS.speaker * said_by(self.picked(talk.labels), label)
         if query.first_person and not self._people:
             fused += WEIGHTS.speaker * penalty_for_others(self.picked(talk.said.roles))
-        if query.dates:
-            fused += WEIGHTS.date * near_dates(self.picked(talk.said.said_at), query.dates)
+        if query.dates or query.periods:
+            said = talk.said
+            events = self.picked(said.event_first), self.picked(said.event_last)
+            near_one = near_events(*events, (*query.dates, *query.periods))
+            if query.dates:
+                np.maximum(near_one, near_dates(self.picked(said.said_at), query.dates), out=near_one)
+            fused += WEIGHTS.date * near_one
         if query.when:
             fused += WEIGHTS.when * self.of_items(index.postings.marked.astype(np.float64))
         if threads:

@@ -32,6 +32,9 @@ _HELD_BACK[[ASSISTANT, TOOL, DOCUMENT]] = -1.0
 _NEAR_A_DAY: Final = ((21, 0.25), (7, 0.6), (1, 1.0))
 _NEAR_A_MONTH: Final = ((14, 0.25), (0, 1.0))
 
+_ROUGHLY: Final = 7
+"""A period that is so many times as long as the question's says little of when."""
+
 _SAME: Final = 1e-6
 """Cosines are told apart from here on; what spreads less is noise, and is not stretched to a signal."""
 
@@ -205,6 +208,34 @@ def near_dates(said_at: NDArray[np.float64], dates: Sequence[Span | Yearly]) -> 
         away = np.maximum(np.maximum(span.first - days, days - span.last), 0.0)
         for within, worth in _NEAR_A_DAY if span.is_day else _NEAR_A_MONTH:
             np.maximum(nearest, span.certainty * worth, out=nearest, where=away <= within)
+    return nearest
+
+
+def near_events(
+    first: NDArray[np.float32], last: NDArray[np.float32], dates: Sequence[Span | Yearly]
+) -> NDArray[np.float64]:
+    """Return how well the period that something tells of fits one that the question names, in [0, 1].
+
+    1 where they meet; half of it where the period is a month and the question names a day, or a year and it names less.
+
+    Args:
+        first: The first day of the period, days since 1970; NaN: none.
+        last: The last one.
+        dates: The question's.
+    """
+    nearest = np.zeros(len(first))
+    told = np.flatnonzero(~np.isnan(first))
+    if not len(told):
+        return nearest
+    begins, ends = first[told].astype(np.float64), last[told].astype(np.float64)
+    years = range(1970 + int(begins.min() // _YEAR_DAYS), 1971 + int(ends.max() // _YEAR_DAYS))
+    length = ends - begins
+    found = np.zeros(len(told))
+    for span in (span for date in dates for span in (date.spans(years) if isinstance(date, Yearly) else (date,))):
+        meets = (begins <= span.last) & (ends >= span.first)
+        rough = length > _ROUGHLY * (span.last - span.first + 1)
+        np.maximum(found, span.certainty * np.where(rough, 0.5, 1.0), out=found, where=meets)
+    nearest[told] = found
     return nearest
 
 

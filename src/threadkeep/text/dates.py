@@ -88,14 +88,15 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
     words = plain_words(question)
     dates: list[Span | Yearly] = []
     if not words.isdisjoint(MONTHS) or _BEGINS_WITH_DIGIT.search(question):
-        dates += _named(question)
+        dates += named_dates(question)
     if not words.isdisjoint(_COUNTED_FROM_TODAY) and _PAST.search(question):
         today = now.astimezone(UTC).date()
         dates += (_counted(found, today) for found in _RELATIVE.finditer(question))
     return tuple(dates)
 
 
-def _named(question: str) -> Iterator[Span | Yearly]:
+def named_dates(question: str) -> Iterator[Span | Yearly]:
+    """Yield the days and months that *question* names."""
     taken = bytearray(len(question))
     for pattern in _PATTERNS:
         for found in pattern.finditer(question):
@@ -118,9 +119,9 @@ def _span(year: int, month: int, day: int | None) -> Span | None:
     except ValueError:
         return None  # the 31st of June
     if day:
-        return _spread(first, first)
+        return spread(first, first)
     following = date(year + month // 12, month % 12 + 1, 1)
-    return _spread(first, following - timedelta(days=1))
+    return spread(first, following - timedelta(days=1))
 
 
 def _counted(found: re.Match[str], today: date) -> Span:
@@ -139,8 +140,9 @@ def _counted(found: re.Match[str], today: date) -> Span:
     else:
         count = _COUNTS.get(found["count"].lower()) or int(found["count"])
         first = last = today - timedelta(days=count * _UNIT_DAYS[found["units"].lower()])
-    return _spread(first, last, certainty=_COUNTED_CERTAINTY)
+    return spread(first, last, certainty=_COUNTED_CERTAINTY)
 
 
-def _spread(first: date, last: date, *, certainty: float = 1.0) -> Span:
+def spread(first: date, last: date, *, certainty: float = 1.0) -> Span:
+    """Return the days from *first* to *last*."""
     return Span(first.toordinal() - _EPOCH_ORDINAL, last.toordinal() - _EPOCH_ORDINAL, first == last, certainty)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from threadkeep.recall.excerpts import excerpt
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import line
 from threadkeep.recall.selection import estimate_tokens, fit
+from threadkeep.search.query import parse_query
 from threadkeep.text.block import END, HEADING
 
 if TYPE_CHECKING:
@@ -18,6 +21,8 @@ CURVE: Final = (100, 200, 300, 600, 1_200)
 """The budgets, in tokens, of a chart."""
 
 _FRAME: Final = f"{HEADING}\n{END}"
+_NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+"""Nothing counts from it: of a question, only the words choose sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +48,22 @@ class Pages:
     def __init__(self, memories: Iterable[Memory]) -> None:
         self._memories: Mapping[str, Memory] = {str(memory.memory_id): memory for memory in memories}
 
-    def filled(self, ranking: Sequence[str], budget_tokens: int) -> Block:
-        """Fill a block from the top of *ranking*, whatever matters and whatever does not."""
-        candidates = (Recalled(self._memories[turn], 0.0) for turn in ranking)
+    def filled(self, ranking: Sequence[str], budget_tokens: int, *, question: str) -> Block:
+        """Fill a block from the top of *ranking*, whatever matters or not; long turns are cut as ours are."""
+        query = parse_query(question, now=_NOW)
+        candidates = (Recalled(excerpt(self._memories[turn], query), 0.0) for turn in ranking)
         chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
-        return self._block([str(one.memory.memory_id) for one in chosen])
+        return _block([one.memory for one in chosen])
 
     def everything(self) -> Block:
         """Return the whole conversation."""
-        return self._block(list(self._memories))
+        return _block(list(self._memories.values()))
 
     def text(self) -> str:
         """Return the whole conversation as the text of a block."""
         return "\n".join((HEADING, *(line(memory) for memory in self._memories.values()), END))
 
-    def _block(self, turns: Sequence[str]) -> Block:
-        lines = (line(self._memories[turn]) for turn in turns)
-        return Block(turns, estimate_tokens("\n".join((HEADING, *lines, END))) if turns else 0)
+
+def _block(memories: Sequence[Memory]) -> Block:
+    text = "\n".join((HEADING, *map(line, memories), END))
+    return Block([str(one.memory_id) for one in memories], estimate_tokens(text) if memories else 0)

@@ -242,21 +242,25 @@ class _Scoring:
         wanted = frozenset(map(str, question.sessions)) or frozenset(self._session_of[one] for one in question.evidence)
         sessions = first_seen(self._session_of[turn] for turn in answer.deep)
         figures["session"] = {} if answer.turns is None else score(sessions, wanted)
-        listed = self._pages.filled(answer.deep, DEFAULT_BUDGET_TOKENS) if method == OURS else None
+        listed = None
+        if method == OURS:
+            listed = self._pages.filled(answer.deep, DEFAULT_BUDGET_TOKENS, question=question.text)
         return Scored(
             method=method,
             conversation_id=self._id,
             category=question.category,
             figures=figures,
             milliseconds=answer.milliseconds,
-            given={budget: _given(question, self._block(answer, budget)) for budget in self._budgets},
+            given={budget: _given(question, self._block(question, answer, budget)) for budget in self._budgets},
             listed=listed and _given(question, listed),
         )
 
-    def _block(self, answer: Answer, budget: int) -> Block:
+    def _block(self, question: Question, answer: Answer, budget: int) -> Block:
         if answer.turns is None:
             return self._everything
-        return self._pages.filled(answer.deep, budget) if answer.blocks is None else answer.blocks[budget]
+        if answer.blocks is not None:
+            return answer.blocks[budget]
+        return self._pages.filled(answer.deep, budget, question=question.text)
 
 
 def _given(question: Question, block: Block) -> Given:

@@ -1,0 +1,72 @@
+"""Of a long memory a block has the sentences around the one that fits the question best."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from threadkeep.ids import MemoryId
+from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.recall.excerpts import WHOLE, excerpt, is_unchanged
+from threadkeep.search.query import Query, parse_query
+
+AT = datetime(2026, 1, 5, tzinfo=UTC)
+PADDING = "Clouds came over the hills and left again before noon. " * 5
+
+
+def memory(text: str, kind: Kind = "episodic", namespace: tuple[str, ...] = ("memories",)) -> Memory:
+    return Memory(MemoryId("m"), namespace, text, kind, "active", "user", (Source("user", at=AT),), 1, AT, AT)
+
+
+def asked(question: str) -> Query:
+    return parse_query(question, now=AT)
+
+
+class TestExcerpt:
+    def test_a_short_episode_is_whole(self):
+        text = ("The kiln broke. " * 25).strip()
+        short = memory(text[:WHOLE])
+
+        assert excerpt(short, asked("Which kiln broke?")) is short
+
+    def test_a_long_episode_has_the_sentences_around_the_best_match(self):
+        text = f"{PADDING}The kiln broke in March. We bought a Nabertherm. {PADDING}"
+
+        shown = excerpt(memory(text), asked("When did the kiln break?")).text
+
+        assert "The kiln broke in March. We bought a Nabertherm." in shown
+        assert len(shown) <= 300
+        assert shown in text
+
+    def test_neighbours_that_fit_better_come_first(self):
+        text = f"{PADDING}The shed is old. The kiln broke. It rained. {PADDING}"
+
+        shown = excerpt(memory(text), asked("Which kiln stands in the old shed?")).text
+
+        assert "The shed is old. The kiln broke." in shown
+
+    def test_a_single_long_sentence_is_cut_at_a_word(self):
+        shown = excerpt(memory("kiln " * 200), asked("Which kiln?")).text
+
+        assert len(shown) <= 300
+        assert shown.endswith("kiln")
+
+    def test_facts_are_whole(self):
+        fact = memory("The kiln is in the shed, " * 30, kind="semantic")
+
+        assert excerpt(fact, asked("Where is the kiln?")) is fact
+
+    def test_of_a_summary_there_is_less(self):
+        summary = memory(f"{PADDING}The kiln broke in March. {PADDING}", namespace=("summaries",))
+
+        assert len(excerpt(summary, asked("When did the kiln break?")).text) <= 240
+
+
+class TestIsUnchanged:
+    def test_an_excerpt_of_what_is_kept_is(self):
+        whole = memory(f"{PADDING}The kiln broke in March. {PADDING}")
+
+        assert is_unchanged(excerpt(whole, asked("When did the kiln break?")), whole)
+        assert not is_unchanged(excerpt(whole, asked("When did the kiln break?")), memory("The shed is old. " * 40))
+
+    def test_a_longer_correction_is_not(self):
+        assert not is_unchanged(memory("I like tea."), memory("I like tea. Not any more."))
