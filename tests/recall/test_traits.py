@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import Any, NamedTuple
 
 import pytest
@@ -33,6 +34,7 @@ class One(NamedTuple):
     pinned: bool
     label: str
     asks: bool
+    event: tuple[float, float]
 
 
 def read(texts: Sequence[str], **value: Any) -> One:
@@ -42,13 +44,21 @@ def read(texts: Sequence[str], **value: Any) -> One:
 
 
 class TestTraitsOf:
+    def test_a_text_tells_of_a_day(self):
+        """It counts from when it was said."""
+        said = datetime(2023, 4, 18, tzinfo=UTC)
+        yesterday = said.timestamp() / 86_400 - 1
+
+        assert read(["We hiked yesterday."], sources=[{"at": said.isoformat()}]).event == (yesterday, yesterday)
+        assert all(map(isnan, read(["We like hiking."]).event))
+
     def test_a_memory_says_where_it_is_from(self):
         """Its first source is where it was said; the time it was learnt stands in where none is known."""
         source = {"speaker": "user", "thread_id": "one", "at": EARLIER.isoformat()}
 
         traits = read(["x"], sources=[source, {"speaker": "assistant"}], trust="assistant", pinned=True)
 
-        assert traits == ("one", EARLIER.timestamp(), USER, 0.0, True, "", False)
+        assert traits[:-1] == ("one", EARLIER.timestamp(), USER, 0.0, True, "", False)
         assert read(["x"], timestamp=EARLIER.isoformat()).said_at == EARLIER.timestamp()
         assert read(["x"], sources=[{"speaker": "assistant"}])[:3] == (None, NOW.timestamp(), ASSISTANT)
 

@@ -138,8 +138,6 @@ class ConversationColumns:
         roles: See :mod:`threadkeep.search.scoring`.
         asks: Whether it ends in a question.
         names: Namespace and key.
-        event_first: The first day that it tells of, days since 1970; NaN: none.
-        event_last: The last one.
     """
 
     threads: NDArray[np.int32]
@@ -148,8 +146,6 @@ class ConversationColumns:
     roles: NDArray[np.int8]
     asks: NDArray[np.bool_]
     names: Sequence[tuple[Namespace, str]]
-    event_first: NDArray[np.float32]
-    event_last: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -295,6 +291,8 @@ class ConversationsSnapshot:
         said: Where and when each was said.
         labels: Number of the name that the text begins with; -1: none.
         standing: The query-independent part of each item's score.
+        event_first: The first day that each tells of, days since 1970; NaN: none.
+        event_last: The last one.
         alive: Which slots are there.
         participants: The names of the speakers, as texts begin with them: ``Melanie: …``.
         thread_numbers: Of each conversation, its number in ``said.threads``.
@@ -306,6 +304,8 @@ class ConversationsSnapshot:
     said: ConversationColumns
     labels: NDArray[np.int32]
     standing: NDArray[np.float32]
+    event_first: NDArray[np.float32]
+    event_last: NDArray[np.float32]
     alive: NDArray[np.bool_]
     participants: tuple[str, ...]
     thread_numbers: Mapping[str, int]
@@ -356,7 +356,7 @@ class Conversations:
         return sum(column.nbytes for column in columns) + beside + dictionaries + names * _NAME_BYTES
 
     @property
-    def _columns(self) -> tuple[Column[Any], ...]:
+    def _columns(self) -> tuple[Column, ...]:
         said = (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
         return (*said, self._event_first, self._event_last)
 
@@ -434,11 +434,11 @@ class Conversations:
                 roles=self.roles.filled,
                 asks=self._asks.filled,
                 names=names,
-                event_first=self._event_first.filled,
-                event_last=self._event_last.filled,
             ),
             labels=self.labels.filled,
             standing=self.standing.filled,
+            event_first=self._event_first.filled,
+            event_last=self._event_last.filled,
             alive=alive,
             participants=self.participants,
             thread_numbers=self._thread_numbers,

@@ -13,6 +13,7 @@ from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.conversations import NONE
 from threadkeep.search.hits import Hits
 from threadkeep.search.scoring import (
+    OF_ANOTHER_DAY,
     WEIGHTS,
     Candidates,
     best,
@@ -383,11 +384,12 @@ class _Search:
         if query.first_person and not self._people:
             fused += WEIGHTS.speaker * penalty_for_others(self.picked(talk.said.roles))
         if query.dates or query.periods:
-            said = talk.said
-            events = self.picked(said.event_first), self.picked(said.event_last)
+            events = self.picked(talk.event_first), self.picked(talk.event_last)
             near_one = near_events(*events, (*query.dates, *query.periods))
             if query.dates:
-                np.maximum(near_one, near_dates(self.picked(said.said_at), query.dates), out=near_one)
+                near_saying = near_dates(self.picked(talk.said.said_at), query.dates)
+                near_saying[~np.isnan(events[0])] *= OF_ANOTHER_DAY
+                np.maximum(near_one, near_saying, out=near_one)
             fused += WEIGHTS.date * near_one
         if query.when:
             fused += WEIGHTS.when * self.of_items(index.postings.marked.astype(np.float64))

@@ -35,6 +35,13 @@ _NEAR_A_MONTH: Final = ((14, 0.25), (0, 1.0))
 _ROUGHLY: Final = 7
 """A period that is so many times as long as the question's says little of when."""
 
+OF_ANOTHER_DAY: Final = 0.75
+"""What was said on the day of the question and tells of another day counts so much less.
+
+Source:
+    LoCoMo: dated questions find 94 % of the evidence among ten with .75 and with 1, 92 % with .5.
+"""
+
 _SAME: Final = 1e-6
 """Cosines are told apart from here on; what spreads less is noise, and is not stretched to a signal."""
 

@@ -48,10 +48,17 @@ class Pages:
     def __init__(self, memories: Iterable[Memory]) -> None:
         self._memories: Mapping[str, Memory] = {str(memory.memory_id): memory for memory in memories}
 
-    def filled(self, ranking: Sequence[str], budget_tokens: int, *, question: str) -> Block:
-        """Fill a block from the top of *ranking*, whatever matters or not; long turns are cut as ours are."""
-        query = parse_query(question, now=_NOW)
-        candidates = (Recalled(excerpt(self._memories[turn], query), 0.0) for turn in ranking)
+    def filled(self, ranking: Sequence[str], budget_tokens: int, *, question: str | None = None) -> Block:
+        """Fill a block from the top of *ranking*, whatever matters or not.
+
+        Args:
+            ranking: Ids of turns, best first.
+            budget_tokens: Upper bound for the block.
+            question: Long turns are cut as recall cuts them for it; ``None``: all are whole.
+        """
+        query = None if question is None else parse_query(question, now=_NOW)
+        memories = (self._memories[turn] for turn in ranking)
+        candidates = (Recalled(one if query is None else excerpt(one, query), 0.0) for one in memories)
         chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
         return _block([one.memory for one in chosen])
 

@@ -251,16 +251,14 @@ class _Scoring:
             category=question.category,
             figures=figures,
             milliseconds=answer.milliseconds,
-            given={budget: _given(question, self._block(question, answer, budget)) for budget in self._budgets},
+            given={budget: _given(question, self._block(answer, budget)) for budget in self._budgets},
             listed=listed and _given(question, listed),
         )
 
-    def _block(self, question: Question, answer: Answer, budget: int) -> Block:
+    def _block(self, answer: Answer, budget: int) -> Block:
         if answer.turns is None:
             return self._everything
-        if answer.blocks is not None:
-            return answer.blocks[budget]
-        return self._pages.filled(answer.deep, budget, question=question.text)
+        return self._pages.filled(answer.deep, budget) if answer.blocks is None else answer.blocks[budget]
 
 
 def _given(question: Question, block: Block) -> Given:

@@ -233,8 +233,7 @@ async def _dense(told: _Told, messages: Sequence[str], facts: Sequence[Mapping[s
     outcomes: list[Outcome] = []
     for fact, asked in zip(facts, matrix[len(messages) :], strict=True):
         order = [str(place) for place in np.argsort(-(said @ asked), kind="stable")]
-        block = pages.filled(order, DEFAULT_BUDGET_TOKENS, question=fact["question"])
-        shown = [messages[int(turn)] for turn in block.turns]
+        shown = [messages[int(turn)] for turn in pages.filled(order, DEFAULT_BUDGET_TOKENS).turns]
         group = "dense_in_block" if fact["lang"] == "en" else "dense_in_block:other"
         outcomes.append(Outcome((group,), _matches(fact["answer"], shown), fact["question"]))
     return outcomes
