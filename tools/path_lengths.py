@@ -24,13 +24,13 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (67, 1750),
-    "learn one sentence": (55, 1640),
-    "warm recall": (39, 345),
+    "agent turn": (71, 1860),
+    "learn one sentence": (56, 1700),
+    "warm recall": (41, 360),
     "list memories": (16, 115),
     "forget a memory": (28, 575),
     "store put": (20, 150),
-    "warm store search": (29, 215),
+    "warm store search": (30, 215),
     "store get": (13, 52),
     "checkpoint put": (15, 124),
     "checkpoint get": (15, 134),
