@@ -342,7 +342,7 @@ def _is_value(paragraph: str) -> bool:
     """Whether a colon leads to a few words that speak of no author, as in ``The letter arrived: 1,010 a month``."""
     head, _, tail = paragraph.partition(":")
     return 0 < len(tail.split()) <= _VALUE_WORDS and not (
-        _NO_VALUE.search(tail) or _is_task(head) or _TASKS.match(head)
+        _NO_VALUE.search(tail) or _is_task(head) or _TASKS.match(head) or _ASKS_ABOUT.search(head)
     )
 
 
