@@ -184,6 +184,33 @@ async def test_a_run_goes_on_through_an_outage(make: MakeCheckpointer, monkeypat
     assert calls["commit"] >= (15 if not again else 12)
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+async def test_a_commit_without_an_answer_is_not_refused(
+    make: MakeCheckpointer, monkeypatch: pytest.MonkeyPatch, durability: Any
+):
+    """Every second commit is written and not answered, also the one that writes the answer and releases the lease."""
+    saver = make("memory")
+    await saver.connect()
+    graph, config = echo_graph(saver), config_of("1", user_id="ana")
+    commit, calls = InMemoryStorage.commit, Counter[str]()
+
+    async def unanswered(self: InMemoryStorage, batch: Batch) -> Position:
+        position = await commit(self, batch)
+        calls["all"] += 1
+        if batch.partition.kind == "thread" and calls["all"] % 2:
+            calls["unanswered"] += 1
+            msg = "The storage did not answer in time."
+            raise StorageUnavailableError(msg)
+        return position
+
+    monkeypatch.setattr(InMemoryStorage, "commit", unanswered)
+    for word in ("hi", "ho", "hu"):
+        await graph.ainvoke({"words": [word]}, config, durability=durability)
+
+    assert calls["unanswered"] >= 3
+    assert (await graph.aget_state(config)).values["words"] == ["hi", "HI", "ho", "HO", "hu", "HU"]
+
+
 def _failing(method: Any, calls: Counter[str]) -> Any:
     async def call(self: InMemoryStorage, *given: Any, **more: Any) -> Any:
         calls[method.__name__] += 1

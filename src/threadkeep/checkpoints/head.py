@@ -8,7 +8,7 @@ run added. So a write is admitted only if it continues the thread from where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
@@ -53,6 +53,7 @@ class Head:
         newest: The largest checkpoint id of the root graph; ``""``: there is none.
         writer: The run that wrote it; ``""``: it was written outside of a run.
         lease: The lease; ``None``: no run has one.
+        commit: The id of the commit that wrote it, by which a writer without an answer finds out whether it did.
     """
 
     thread_id: str
@@ -60,6 +61,7 @@ class Head:
     newest: str = ""
     writer: str = ""
     lease: HeadLease | None = None
+    commit: str = field(default="", compare=False)
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> Head:
@@ -71,6 +73,7 @@ class Head:
             str(value.get("newest", "")),
             str(value.get("writer", "")),
             None if lease is None else HeadLease.from_value(lease),
+            str(value.get("commit", "")),
         )
 
     def to_value(self) -> dict[str, Any]:
@@ -78,6 +81,8 @@ class Head:
         value: dict[str, Any] = {"thread": self.thread_id, "newest": self.newest, "writer": self.writer}
         if self.owner:
             value["owner"] = self.owner
+        if self.commit:
+            value["commit"] = self.commit
         if self.lease is not None:
             value["lease"] = {
                 "run": self.lease.run,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -35,6 +35,7 @@ from threadkeep.concurrency import (
     until_available,
 )
 from threadkeep.errors import RevisionConflictError, StorageUnavailableError, ThreadBusyError, ThreadkeepError
+from threadkeep.ids import new_id
 from threadkeep.storage.interface import (
     Batch,
     Due,
@@ -318,26 +319,27 @@ class ThreadStore:
     async def _commit(self, changes: Sequence[Change]) -> None:
         """Commit those of *changes* that are allowed, and refuse the others.
 
-        If a commit was written although no answer came, the next attempt conflicts with it and finds it in the head,
-        which allows the same change once more. Changes are refused after the commit: the writer of a change that
-        another one rules out reads what is left.
+        If a commit was written although no answer came, the next attempt conflicts with it and finds its id in the
+        head. Changes are refused after the commit: the writer of a change that another one rules out reads what is
+        left.
         """
+        commit_id = new_id()
+        tried: _Applied | None = None
         for attempt in range(CONFLICT_ATTEMPTS):
             known = self._known or await self._read_head()
-            head, puts, allowed, refused = _apply(changes, known.head or Head(self.thread_id))
-            after = None if allowed else known
-            try:
-                if allowed:
-                    after = await self._put(head, puts, known)
-            except RevisionConflictError:
-                await asyncio.sleep(_PAUSE_SECONDS * attempt)
-                continue
-            finally:
-                self._known = after
-            for change in allowed:
+            if tried is None or known.head is None or known.head.commit != commit_id:
+                tried, self._known = _apply(changes, known.head or Head(self.thread_id)), None
+                try:
+                    if tried.allowed:
+                        known = await self._put(replace(tried.head, commit=commit_id), tried.operations, known)
+                except RevisionConflictError:
+                    await asyncio.sleep(_PAUSE_SECONDS * attempt)
+                    continue
+            self._known = known
+            for change in tried.allowed:
                 if change.done is not None and not change.done.done():
                     change.done.set_result(None)
-            for change, error in refused:
+            for change, error in tried.refused:
                 change.fail(error)
             return
         msg = "Other writers kept changing this thread; try again."
