@@ -32,9 +32,9 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store put": (20, 150),
     "warm store search": (30, 215),
     "store get": (13, 52),
-    "checkpoint put": (15, 124),
-    "checkpoint get": (15, 134),
-    "command: memories list": (28, 465),
+    "checkpoint put": (16, 126),
+    "checkpoint get": (16, 138),
+    "command: memories list": (28, 480),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

@@ -183,27 +183,36 @@ class StorageBase(ABC):
         self.location: str = location
         self._clock = clock
         self._connecting = asyncio.Lock()
+        self._attempts = CallRunner()
         self._connected = False
         self._closed = False
         self._pid = 0
 
     async def connect(self) -> None:
-        """See :meth:`threadkeep.storage.interface.Storage.connect`."""
-        async with self._connecting:
-            if self._connected or self._closed:
-                self._require_open()
-                return
-            with asking():
-                await self._open()
-            self._pid = os.getpid()
-            self._connected = True
+        """See :meth:`threadkeep.storage.interface.Storage.connect`.
+
+        It goes on if its caller is cancelled: a connection that is dropped half made stays open at the server.
+        """
+        if self._connected or self._closed:
+            self._require_open()
+        else:
+            await self._attempts.run(self._connect)
 
     async def close(self) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.close`."""
         self._closed = True
+        await self._attempts.drain()
         connected, self._connected = self._connected, False
         if connected and self._pid == os.getpid():
             await self._close()
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if not self._connected:
+                with asking():
+                    await self._open()
+                self._pid = os.getpid()
+                self._connected = True
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.interface.Storage.get`."""
