@@ -376,7 +376,7 @@ class Leases:
         changed = _ChangedError("The thread has changed since the lease was decided on.")
 
         def take(head: Head) -> Head:
-            if head not in (seen, taken):  # the commit may have arrived although no answer came
+            if head != seen:
                 raise changed
             return taken
 

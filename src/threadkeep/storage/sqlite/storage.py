@@ -116,11 +116,10 @@ class SqliteStorage(StorageBase):
 
     async def _open(self) -> None:
         writer = ThreadPoolExecutor(1, "threadkeep-sqlite-writer")
-        opening = writer.submit(open_connections, self._path, self._synchronous, writer)
+        loop = asyncio.get_running_loop()
         try:
-            connections = await asyncio.wrap_future(opening)
-        except BaseException:  # what was opened although the caller was cancelled is closed where it was opened
-            writer.submit(lambda: opening.cancelled() or opening.exception() or opening.result().release())
+            connections = await loop.run_in_executor(writer, open_connections, self._path, self._synchronous, writer)
+        except BaseException:
             writer.shutdown()
             raise
         self._connections = connections
