@@ -6,12 +6,16 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import threadkeep
 from threadkeep.memories.models import NewMemory, Source
+from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.scoring import near_events
-from threadkeep.text.dates import Span, Yearly
-from threadkeep.text.periods import event_in, periods_in
+from threadkeep.text.dates import Span, Yearly, dates_in
+from threadkeep.text.languages import MONTHS
+from threadkeep.text.periods import TIME_WORDS, event_in, periods_in
 
 SAID = date(2023, 4, 18)  # a Tuesday
 EPOCH = date(1970, 1, 1)
@@ -60,6 +64,67 @@ class TestEventIn:
         assert periods_in("500 years ago", said=date(3, 1, 1)) == ()
         assert periods_in("in 900 years", said=date(9_500, 1, 1)) == ()
         assert periods_in("on the first weekend of March", said=date(2, 1, 1)) != ()
+
+
+def _other_cases(word: str) -> list[str]:
+    """Spell *word* with letters that a pattern without case takes for its own."""
+    alike = {"s": "ſ", "i": "ıİ", "k": "\N{KELVIN SIGN}"}
+    return [word.replace(letter, other) for letter, others in alike.items() if letter in word for other in others]
+
+
+class TestOtherCases:
+    """``re.IGNORECASE`` takes more letters for alike than ``str.lower`` does."""
+
+    @pytest.mark.parametrize("word", sorted({*TIME_WORDS, *MONTHS, "last", "this", "six", "first", "ago"}))
+    def test_no_spelling_of_a_word_raises(self, word: str):
+        now = datetime(2023, 4, 18, tzinfo=UTC)
+        for other in (*_other_cases(word), word.upper()):
+            for text in (
+                f"We met last {other} on Monday, 3 May.",
+                f"We met two {other} ago, in May.",
+                f"in {other} 2024",
+                f"3 {other} 2025, and yesterday",
+                f"the first {other} of May",
+                f"the {other} Friday of {other}",
+                f"We met {other} week. Did you say so on {other}?",
+            ):
+                periods_in(text, said=SAID)
+                dates_in(text, now=now)
+
+    def test_they_mean_the_same(self):
+        assert spelled("We met last ſunday, not Monday, in week 3.") == spelled("We met last Sunday.")
+
+
+class TestEvents:
+    @given(st.lists(st.tuples(st.sampled_from(["I ran yesterday.", "I ran.", "I ran in 2019."]), st.booleans())))
+    def test_they_follow_the_items(self, items: list[tuple[str, bool]]):
+        """Dropped items tell of nothing; others keep their days when they are numbered anew."""
+        texts, alive = [text for text, _ in items], np.array([kept for _, kept in items], np.bool_)
+        said = datetime(2023, 4, 18, tzinfo=UTC).timestamp()
+        talk = Conversations()
+        talk.extend(traits_of([{}] * len(items), [[text] for text in texts], [said] * len(items)))
+        gone = np.flatnonzero(~alive).tolist()
+
+        events = talk.snapshot(alive=alive, revisions=np.zeros(len(items), np.int64), names=[]).events
+        half = events.days(len(items) // 2)
+        talk.drop(gone)
+        talk.keep(alive)
+        after = talk.snapshot(alive=alive[alive], revisions=np.zeros(0, np.int64), names=[]).events
+
+        expected = [{"I ran.": np.nan, "I ran yesterday.": 19464.0, "I ran in 2019.": 17897.0}[text] for text in texts]
+        np.testing.assert_array_equal(half[0], expected[: len(items) // 2])
+        np.testing.assert_array_equal(after.days(len(gone) * -1 + len(items))[0], np.array(expected)[alive])
+
+    def test_they_are_forgotten(self):
+        """No text stays behind in a snapshot that is still in use."""
+        talk = Conversations()
+        talk.extend(traits_of([{}], [["I ran yesterday."]], [0.0]))
+        events = talk.snapshot(alive=np.ones(1, np.bool_), revisions=np.zeros(1, np.int64), names=[]).events
+
+        talk.forget_events()
+
+        assert events.nbytes == 0
+        assert np.isnan(events.days(1)[0]).all()
 
 
 class TestNearEvents:

@@ -1,4 +1,4 @@
-"""Where items stand in conversations: who said them when, and which items stand beside them."""
+"""Where items stand in conversations: who said them when, the days they tell of, and the items beside them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from math import nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
 from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, WEIGHTS, Weights, runs
 from threadkeep.search.vectors import Column
-from threadkeep.text.periods import event_in
+from threadkeep.text.periods import MAX_CHARACTERS, event_in, may_tell_of_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.storage.interface import Namespace
+    from threadkeep.text.dates import Span
 
 
 SESSION_GAP_SECONDS: Final = 6 * 3600.0
@@ -32,7 +32,6 @@ _LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]{0,63}(?: [^\W\d_][\w.'�
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
 _NOTHING: Final[Mapping[str, Any]] = {}
-NO_EVENT: Final = (nan, nan)
 
 _FEW: Final = 512
 """So many new items are put into their places; more are sorted with all others."""
@@ -49,7 +48,7 @@ class Traits(NamedTuple):
         pinned: Whether it is pinned.
         labels: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
         asks: Whether it ends in a question.
-        events: The first and the last day that it tells of, days since 1970; NaN where it tells of none.
+        dated: The beginning of its text, where that may tell of a day; empty otherwise.
     """
 
     threads: list[str | None]
@@ -59,7 +58,7 @@ class Traits(NamedTuple):
     pinned: list[bool]
     labels: list[str]
     asks: list[bool]
-    events: list[tuple[float, float]]
+    dated: list[str]
 
 
 def traits_of(
@@ -89,17 +88,8 @@ def traits_of(
         pinned=[value.get("pinned") is True for value in values],
         labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := _LABEL.match(text)) else "" for text in firsts],
         asks=["?" in end or "？" in end or "؟" in end for end in ends],
-        events=list(map(_event, firsts, said_at)),
+        dated=[text[:MAX_CHARACTERS] if may_tell_of_time(text) else "" for text in firsts],
     )
-
-
-def _event(text: str, said_at: float) -> tuple[float, float]:
-    try:
-        said = datetime.fromtimestamp(said_at, UTC).date()
-    except (ValueError, OverflowError, OSError):  # a row of another program may have any number
-        return NO_EVENT
-    span = event_in(text, said=said)
-    return NO_EVENT if span is None else (float(span.first), float(span.last))
 
 
 def _first(sources: object) -> Mapping[str, Any]:
@@ -281,6 +271,75 @@ _A_PARTICIPANT_SAYS: Final = 3
 
 _NAME_BYTES: Final = 120
 _NEIGHBOUR_BYTES: Final = 40  # of an item in a snapshot's order
+_EVENT_BYTES: Final = 250
+_UNREAD_BYTES: Final = 450
+
+
+class Events:
+    """The days that the texts of an index tell of.
+
+    Texts are read at the first query that names a day: reading one takes a hundred microseconds and more. One writer
+    at a time; :meth:`days` is safe to call from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._unread: dict[int, tuple[str, float]] = {}  # slot -> text, and when it was said
+        self._spans: dict[int, Span] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in RAM, an estimate."""
+        return len(self._unread) * _UNREAD_BYTES + len(self._spans) * _EVENT_BYTES
+
+    def extend(self, slot: int, traits: Traits) -> None:
+        """Append the items of *traits*, from *slot* on."""
+        for number, (text, said_at) in enumerate(zip(traits.dated, traits.said_at, strict=True), slot):
+            if text:
+                self._unread[number] = (text, said_at)
+
+    def drop(self, slots: Iterable[int]) -> None:
+        """Forget what the items in *slots* tell of."""
+        for slot in slots:
+            self._unread.pop(slot, None)
+            self._spans.pop(slot, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._unread.clear()
+        self._spans.clear()
+
+    def kept(self, alive: NDArray[np.bool_]) -> Events:
+        """Return the events of the slots in the mask *alive*, numbered anew."""
+        kept, numbers, is_alive = Events(), (np.cumsum(alive) - 1).tolist(), alive.tolist()
+        # In this order: a query moves entries from the one to the other.
+        kept._unread = {numbers[slot]: text for slot, text in list(self._unread.items()) if is_alive[slot]}
+        kept._spans = {numbers[slot]: span for slot, span in list(self._spans.items()) if is_alive[slot]}
+        return kept
+
+    def days(self, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the first and the last day that each of the first *count* slots tells of.
+
+        Returns:
+            Days since 1970, shape ``(count,)`` each; NaN where an item tells of none.
+        """
+        for slot, (text, said_at) in list(self._unread.items()):
+            if (span := _event(text, said_at)) is not None:
+                self._spans[slot] = span
+            self._unread.pop(slot, None)
+        first, last = np.full((2, count), np.nan, np.float32)
+        told = [(slot, span.first, span.last) for slot, span in list(self._spans.items()) if slot < count]
+        if told:
+            slots, first_days, last_days = zip(*told, strict=True)
+            first[list(slots)], last[list(slots)] = first_days, last_days
+        return first, last
+
+
+def _event(text: str, said_at: float) -> Span | None:
+    try:
+        said = datetime.fromtimestamp(said_at, UTC).date()
+    except (ValueError, OverflowError, OSError):  # a row of another program may have any number
+        return None
+    return event_in(text, said=said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,8 +350,7 @@ class ConversationsSnapshot:
         said: Where and when each was said.
         labels: Number of the name that the text begins with; -1: none.
         standing: The query-independent part of each item's score.
-        event_first: The first day that each tells of, days since 1970; NaN: none.
-        event_last: The last one.
+        events: The days that they tell of, as far as read.
         alive: Which slots are there.
         participants: The names of the speakers, as texts begin with them: ``Melanie: …``.
         thread_numbers: Of each conversation, its number in ``said.threads``.
@@ -304,8 +362,7 @@ class ConversationsSnapshot:
     said: ConversationColumns
     labels: NDArray[np.int32]
     standing: NDArray[np.float32]
-    event_first: NDArray[np.float32]
-    event_last: NDArray[np.float32]
+    events: Events
     alive: NDArray[np.bool_]
     participants: tuple[str, ...]
     thread_numbers: Mapping[str, int]
@@ -337,7 +394,7 @@ class Conversations:
         self.threads = Column(np.int32)  # number of the conversation
         self.standing = Column(np.float32)  # what speaks for an item whatever is asked
         self._asks = Column(np.bool_)
-        self._event_first, self._event_last = Column(np.float32), Column(np.float32)
+        self._events = Events()
         self._thread_numbers: dict[str, int] = {}
         self._label_numbers: dict[str, int] = {}
         self._said_by: list[int] = []  # how many items each label has
@@ -353,12 +410,12 @@ class Conversations:
         names = len(self._thread_numbers) + len(self._label_numbers)
         dictionaries = sys.getsizeof(self._thread_numbers) + sys.getsizeof(self._label_numbers)
         beside = len(self.said_at) * _NEIGHBOUR_BYTES
-        return sum(column.nbytes for column in columns) + beside + dictionaries + names * _NAME_BYTES
+        held = sum(column.nbytes for column in columns) + self._events.nbytes
+        return held + beside + dictionaries + names * _NAME_BYTES
 
     @property
     def _columns(self) -> tuple[Column, ...]:
-        said = (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
-        return (*said, self._event_first, self._event_last)
+        return (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -371,6 +428,7 @@ class Conversations:
     def extend(self, traits: Traits) -> None:
         """Append a slot for each item of *traits*."""
         threads = self._thread_numbers
+        self._events.extend(len(self.said_at), traits)
         self.labels.extend(self._numbered(traits.labels))
         self.threads.extend(
             [NONE if thread is None else threads.setdefault(thread, len(threads)) for thread in traits.threads]
@@ -379,8 +437,6 @@ class Conversations:
         self.roles.extend(traits.roles)
         self.standing.extend(WEIGHTS.trust * np.array(traits.trust) + WEIGHTS.pinned * np.array(traits.pinned))
         self._asks.extend(traits.asks)
-        self._event_first.extend([first for first, _ in traits.events])
-        self._event_last.extend([last for _, last in traits.events])
 
     def _numbered(self, labels: Sequence[str]) -> list[int]:
         """Return the number of each label, new ones included, and count who said what."""
@@ -399,13 +455,18 @@ class Conversations:
         self._participants = None
         return numbers
 
-    def drop(self, slots: Iterable[int]) -> None:
+    def drop(self, slots: Sequence[int]) -> None:
         """Let *slots* be passed over from now on."""
         labels = self.labels.filled
         for slot in slots:
             if (label := int(labels[slot])) != NONE:
                 self._said_by[label] -= 1
                 self._participants = None
+        self._events.drop(slots)
+
+    def forget_events(self) -> None:
+        """Forget the days that items tell of, and the texts that say so."""
+        self._events.clear()
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Drop all slots but those of the mask *alive*, and number the rest anew."""
@@ -414,6 +475,7 @@ class Conversations:
         self._ordered_to = int(np.count_nonzero(alive[: self._ordered_to]))
         for column in self._columns:
             column.replace(column.filled[alive])
+        self._events = self._events.kept(alive)
 
     def snapshot(
         self, *, alive: NDArray[np.bool_], revisions: NDArray[np.int64], names: Sequence[tuple[Namespace, str]]
@@ -437,8 +499,7 @@ class Conversations:
             ),
             labels=self.labels.filled,
             standing=self.standing.filled,
-            event_first=self._event_first.filled,
-            event_last=self._event_last.filled,
+            events=self._events,
             alive=alive,
             participants=self.participants,
             thread_numbers=self._thread_numbers,

@@ -155,8 +155,9 @@ class PartitionIndex:
         self.snapshot = self._snapshot()
 
     def forget_values(self) -> None:
-        """Remove the values of all memories from RAM, also from snapshots that are still in use."""
+        """Remove the values and texts of all memories from RAM, also from snapshots that are still in use."""
         self._values.clear()
+        self._conversations.forget_events()
 
     def _snapshot(self) -> IndexSnapshot:
         alive, revisions = self._alive.filled.copy(), self._revisions.filled

@@ -384,11 +384,11 @@ class _Search:
         if query.first_person and not self._people:
             fused += WEIGHTS.speaker * penalty_for_others(self.picked(talk.said.roles))
         if query.dates or query.periods:
-            events = self.picked(talk.event_first), self.picked(talk.event_last)
-            near_one = near_events(*events, (*query.dates, *query.periods))
+            first, last = map(self.picked, talk.events.days(len(index.alive)))
+            near_one = near_events(first, last, (*query.dates, *query.periods))
             if query.dates:
                 near_saying = near_dates(self.picked(talk.said.said_at), query.dates)
-                near_saying[~np.isnan(events[0])] *= OF_ANOTHER_DAY
+                near_saying[~np.isnan(first)] *= OF_ANOTHER_DAY
                 np.maximum(near_one, near_saying, out=near_one)
             fused += WEIGHTS.date * near_one
         if query.when:

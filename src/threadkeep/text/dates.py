@@ -36,6 +36,7 @@ _RELATIVE: Final = re.compile(
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _COUNTS: Final = {"a": 1, "an": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 30}
+_LETTERS_I: Final = {ord("İ"): "i", ord("ı"): "i"}
 _EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 _COUNTED_CERTAINTY: Final = 0.5
 """What people count from today, they count roughly."""
@@ -86,9 +87,7 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
         now: What ``yesterday`` is counted from.
     """
     words = plain_words(question)
-    dates: list[Span | Yearly] = []
-    if not words.isdisjoint(MONTHS) or _BEGINS_WITH_DIGIT.search(question):
-        dates += named_dates(question)
+    dates = list(named_dates(question))
     if not words.isdisjoint(_COUNTED_FROM_TODAY) and _PAST.search(question):
         today = now.astimezone(UTC).date()
         dates += (_counted(found, today) for found in _RELATIVE.finditer(question))
@@ -97,6 +96,8 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
 
 def named_dates(question: str) -> Iterator[Span | Yearly]:
     """Yield the days and months that *question* names."""
+    if plain_words(question).isdisjoint(MONTHS) and not _BEGINS_WITH_DIGIT.search(question):
+        return
     taken = bytearray(len(question))
     for pattern in _PATTERNS:
         for found in pattern.finditer(question):
@@ -105,12 +106,17 @@ def named_dates(question: str) -> Iterator[Span | Yearly]:
                 continue
             taken[start:end] = b"\x01" * (end - start)
             parts = found.groupdict()
-            month = int(parts["number"]) if parts.get("number") else MONTHS[parts["month"].lower()]
+            month = int(parts["number"]) if parts.get("number") else MONTHS[lower_case(parts["month"])]
             day = int(parts["day"]) if parts.get("day") else None
             if not (year := parts.get("year")):
                 yield Yearly(month, day)
             elif (span := _span(int(year), month, day)) is not None:
                 yield span
+
+
+def lower_case(text: str) -> str:
+    """Return *text* in the letters that a pattern without case takes it for: ``ſ`` is an ``s``, ``ı`` an ``i``."""
+    return text.translate(_LETTERS_I).casefold()
 
 
 def _span(year: int, month: int, day: int | None) -> Span | None:
@@ -125,21 +131,22 @@ def _span(year: int, month: int, day: int | None) -> Span | None:
 
 
 def _counted(found: re.Match[str], today: date) -> Span:
-    if found["yesterday"]:
+    parts = {name: lower_case(part) for name, part in found.groupdict().items() if part}
+    if "yesterday" in parts:
         first = last = today - timedelta(days=1)
-    elif found["last"]:
-        if found["unit"].lower() == "week":
+    elif "last" in parts:
+        if parts["unit"] == "week":
             first = today - timedelta(days=today.weekday() + 7)
             last = first + timedelta(days=6)
         else:
             last = today.replace(day=1) - timedelta(days=1)
             first = last.replace(day=1)
-    elif found["weekday"]:
-        back = (today.weekday() - _WEEKDAYS.index(found["weekday"].lower())) % 7 or 7
+    elif "weekday" in parts:
+        back = (today.weekday() - _WEEKDAYS.index(parts["weekday"])) % 7 or 7
         first = last = today - timedelta(days=back)
     else:
-        count = _COUNTS.get(found["count"].lower()) or int(found["count"])
-        first = last = today - timedelta(days=count * _UNIT_DAYS[found["units"].lower()])
+        count = _COUNTS.get(parts["count"]) or int(parts["count"])
+        first = last = today - timedelta(days=count * _UNIT_DAYS[parts["units"]])
     return spread(first, last, certainty=_COUNTED_CERTAINTY)
 
 

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import Final
 
-from threadkeep.text.dates import Span, Yearly, named_dates, spread
+from threadkeep.text.dates import Span, Yearly, lower_case, named_dates, spread
 from threadkeep.text.languages import MONTHS
+from threadkeep.text.tokenizing import plain_words
 
-_MAX_CHARACTERS: Final = 600
+MAX_CHARACTERS: Final = 600
+"""So much of the beginning of a text is read for periods."""
+
 _COUNTS: Final = {
     word: number
     for number, group in enumerate(
@@ -90,14 +93,30 @@ _RELATIVE: Final = re.compile(
     | (?:in|since|during|of|back\ in|seit|en|em|desde|depuis)\ (?P<year>(?:19|20)\d\d)
     )(?![\w-])"""
 )
+TIME_WORDS: Final = frozenset(
+    max(re.findall(r"\w+", phrase), key=len) for phrase in (*_DAYS, *_UNITS, *_WEEKDAYS, *MONTHS)
+)
+"""What tells of a time has one of these words, or a year."""
+_SOME_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NEXT: Final = re.compile(r"(?i)next|coming|nächst|kommend|proch|próx|que ")
 _THIS: Final = re.compile(r"(?i)this|dies|ce|est")
 
 
 def periods_in(text: str, *, said: date) -> tuple[Span, ...]:
     """Return the periods that *text*, said on that day, tells of; the first 600 characters count."""
-    text = text[:_MAX_CHARACTERS]
+    if not may_tell_of_time(text):
+        return ()
+    text = text[:MAX_CHARACTERS]
     return (*_relative_in(text, said), *(_nearest(found, said) for found in named_dates(text)))
+
+
+def may_tell_of_time(text: str) -> bool:
+    """Return whether *text* has a word or a number without which it tells of no period.
+
+    It takes a few microseconds; :func:`periods_in` takes a hundred and more.
+    """
+    text = text[:MAX_CHARACTERS]
+    return not TIME_WORDS.isdisjoint(plain_words(text)) or _SOME_YEAR.search(text) is not None
 
 
 def event_in(text: str, *, said: date) -> Span | None:
@@ -108,7 +127,7 @@ def event_in(text: str, *, said: date) -> Span | None:
 def _relative_in(text: str, said: date) -> Iterator[Span]:
     for found in _RELATIVE.finditer(text):
         try:
-            span = _resolved({name: part.lower() for name, part in found.groupdict().items() if part}, said)
+            span = _resolved({name: lower_case(part) for name, part in found.groupdict().items() if part}, said)
         except (ValueError, OverflowError):  # before the first year, or after the last one
             continue
         if span is not None:
