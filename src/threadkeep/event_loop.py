@@ -155,24 +155,24 @@ class EventLoopThread:
         self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], None]
     ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
-        try:
-            with self._guard:
-                return _Submission(coroutine, self._started(), callback)
-        except ThreadkeepError:
-            coroutine.close()
-            raise
+        with self._guard:
+            if self._loop is None or self._pid != os.getpid():
+                try:
+                    self.require_open()
+                except ThreadkeepError:
+                    coroutine.close()
+                    raise
+                self._loop = self._start()
+            return _Submission(coroutine, self._loop, callback)
 
-    def _started(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None or self._pid != os.getpid():
-            self.require_open()
-            loop = asyncio.new_event_loop()
-            ready = threading.Event()
-            self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
-            self._thread.start()
-            ready.wait()
-            self._pid = os.getpid()
-            self._loop = loop
-        return self._loop
+    def _start(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        ready = threading.Event()
+        self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
+        self._thread.start()
+        ready.wait()
+        self._pid = os.getpid()
+        return loop
 
 
 class _Submission(Generic[T]):

@@ -17,6 +17,7 @@ OWNED_ROOTS: Final = ("memories", "summaries", "users")
 
 _MARK: Final = "~tk~"
 _ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
+_ILLEGAL: Final = re.compile(r"[.\x00\ud800-\udfff]")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
 """Escaped behind the mark: deep agents take ASCII letters, digits and ``-_.@+:~`` only, and LangGraph no period."""
 
@@ -51,28 +52,25 @@ class Owner:
 
         An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
         """
-        return _label(self.tenant, self.user_id)
+        tenant, user_id = self.tenant, self.user_id
+        if not tenant and not user_id.startswith(_MARK) and not _ILLEGAL.search(user_id):
+            return user_id
+        return _MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
 
     @cached_property
     def partition(self) -> Partition:
         """The partition that holds everything of this owner."""
-        return _partition(self.tenant, self.user_id)
+        return Partition("owner", (self.tenant, self.user_id))
 
 
 @lru_cache(maxsize=4096)
-def _label(tenant: str, user_id: str) -> str:
-    if not tenant and not user_id.startswith(_MARK) and not _ILLEGAL.search(user_id):
-        return user_id
-    return _MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
+def owner_of_user(user_id: str) -> Owner:
+    """Return the owner of the default tenant with this user id, the same one each time: it has its label already.
 
-
-@lru_cache(maxsize=4096)
-def _partition(tenant: str, user_id: str) -> Partition:
-    """Return an owner's partition, the same one each time: it works its digest out once."""
-    return Partition("owner", (tenant, user_id))
-
-
-_ILLEGAL: Final = re.compile(r"[.\x00\ud800-\udfff]")
+    Raises:
+        InvalidInputError, TooLargeError: It is no user id.
+    """
+    return Owner(user_id)
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +175,7 @@ def on_server(configurable: Mapping[str, Any], *, runtime: object = None) -> boo
     runtime = configurable.get(RUNTIME) if runtime is None else runtime
     if getattr(runtime, "server_info", None) is not None:
         return True
-    return any(configurable.get(key) is not None for key in _SERVER_KEYS)
+    return not {None}.issuperset(map(configurable.get, _SERVER_KEYS))
 
 
 def _server_owner(user: object) -> Owner | None:
@@ -185,7 +183,7 @@ def _server_owner(user: object) -> Owner | None:
     # Without authentication a server makes up a user; some have an empty identity, some only say so.
     if not isinstance(identity, str) or not identity or not getattr(user, "is_authenticated", True):
         return None
-    return Owner(identity)
+    return owner_of_user(identity)
 
 
 def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner]:
@@ -196,7 +194,7 @@ def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner
     )
     for place, user_id in said:
         if isinstance(user_id, str):
-            claims[place] = Owner(user_id)
+            claims[place] = owner_of_user(user_id)
         elif user_id is not None:
             msg = f"{place} must be a string, got {type(user_id).__name__}; pass str(…) of it."
             raise InvalidInputError(msg)

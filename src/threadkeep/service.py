@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
-from threadkeep.identity import Owner
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.services import Services
@@ -58,7 +58,9 @@ class OwnerScope:
 
 def to_owner(owner: str | Owner) -> Owner:
     """Return a user id as an owner of the default tenant; an owner as it is."""
-    return owner if isinstance(owner, Owner) else Owner(owner)
+    if isinstance(owner, str):
+        return owner_of_user(owner)
+    return owner if isinstance(owner, Owner) else Owner(owner)  # raises: it is no text
 
 
 class Service:
@@ -86,14 +88,14 @@ def operation(method: F) -> F:
         async def iterate(self: Service, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
             rows = method(self, *args, **kwargs)
             end = object()
-            while (row := await self._services.run(lambda: _next(rows, end))) is not end:  # pyright: ignore[reportPrivateUsage]
+            while (row := await self._services.run(partial(_next, rows, end))) is not end:  # pyright: ignore[reportPrivateUsage]
                 yield row
 
         return cast("F", iterate)
 
     @wraps(method)
     async def call(self: Service, *args: Any, **kwargs: Any) -> Any:
-        return await self._services.run(lambda: method(self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
+        return await self._services.run(partial(method, self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
 
     return cast("F", call)
 

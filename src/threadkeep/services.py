@@ -151,9 +151,9 @@ class Services:
         position = self.storage.try_position(owner.partition)
         return None if position is None else position.epoch
 
-    async def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
         """Connect at the first call, then run the coroutine that *start* returns in the event loop."""
-        return await self._event_loop.run(self._started(start))
+        return self._event_loop.run(self._started(start))
 
     async def _started(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if not self.is_connected:

@@ -122,26 +122,29 @@ def encode_checkpoint(
     return [*to_puts(CheckpointPlace(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
 
 
-def encode_writes(writes: Sequence[tuple[str, Any]], serde: SerializerProtocol) -> list[Entry]:
-    """Return the entries of what a task wrote."""
-    return [
-        (WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
-        for index, (channel, value) in enumerate(writes)
-    ]
-
-
-def writes_to_puts(
-    place: CheckpointPlace, task_id: str, task_path: str, entries: Sequence[Entry], run: str
+def encode_writes(
+    place: CheckpointPlace,
+    writes: Sequence[tuple[str, Any]],
+    *,
+    task_id: str,
+    task_path: str,
+    run: str,
+    serde: SerializerProtocol,
 ) -> list[Put]:
     """Return the puts that store what a task wrote at once after the checkpoint at *place*.
 
     What it writes to LangGraph's own channels replaces what it wrote there before. Everything else gets an item of its
     own, and the first counts.
     """
-    special = all(entry[0] < 0 for entry in entries)
-    rest = ",".join(entry[1] for entry in entries) if special else new_id()
+    entries: list[Entry] = [
+        (WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
+        for index, (channel, value) in enumerate(writes)
+    ]
+    channels = [channel for channel, _ in writes]
+    special = WRITES_IDX_MAP.keys() >= {*channels}
+    rest = ",".join(channels) if special else new_id()
     value = {"task": task_id, "path": task_path, "run": run, "order": next(_order)}
-    return to_puts(place.path, f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(list(entries)))
+    return to_puts(place.path, f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(entries))
 
 
 def to_puts(namespace: Namespace, key: str, value: Mapping[str, Any], data: bytes) -> list[Put]:

@@ -37,6 +37,10 @@ class HeadLease:
     seconds: float
     began: str = ""
 
+    def renewed(self, now: datetime) -> HeadLease:
+        """Return the lease as it is after a renewal."""
+        return replace(self, until=now + timedelta(seconds=self.seconds))
+
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> HeadLease:
         """Parse the value of a stored lease."""
@@ -147,8 +151,14 @@ class Write:
     in_graph: bool = False
 
 
-def admit(head: Head, write: Write, *, leased: bool) -> Head:
-    """Return the head after *write*; *leased*: whether its lease, if it has one, may still be in use.
+def admit(head: Head, write: Write, *, leased: bool, now: datetime | None = None) -> Head:
+    """Return the head after *write*.
+
+    Args:
+        head: The head before it.
+        write: The write.
+        leased: Whether the lease of the head, if it has one, may still be in use.
+        now: Renews the lease of the writing run; ``None``: the lease stays as it is.
 
     Raises:
         ThreadBusyError: Another run has the lease.
@@ -159,6 +169,8 @@ def admit(head: Head, write: Write, *, leased: bool) -> Head:
         lease = head.require_lease(write.run)
         if not write.namespace and head.newest != lease.began and head.writer != write.run:
             raise moved_on()
+        if now is not None:
+            head = replace(head, lease=lease.renewed(now))
     elif write.in_graph and not write.namespace:
         if leased:
             raise busy()
@@ -172,16 +184,6 @@ def admit(head: Head, write: Write, *, leased: bool) -> Head:
     if write.checkpoint_id < head.newest:
         return head
     return replace(head, newest=write.checkpoint_id, writer=write.run or "")
-
-
-def renewed(head: Head, run: str, now: datetime) -> Head:
-    """Return *head* with the lease of *run* renewed.
-
-    Raises:
-        ThreadMovedOnError: The lease has passed to another run.
-    """
-    lease = head.require_lease(run)
-    return replace(head, lease=replace(lease, until=now + timedelta(seconds=lease.seconds)))
 
 
 def busy() -> ThreadBusyError:

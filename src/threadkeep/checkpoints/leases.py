@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
-from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, renewed
+from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
@@ -424,7 +424,9 @@ class Leases:
             return
         try:
             await self._threads.call(
-                lease.thread.commit(lambda head: renewed(head, lease.run, self._threads.clock.now()))
+                lease.thread.commit(
+                    lambda head: replace(head, lease=head.require_lease(lease.run).renewed(self._threads.clock.now()))
+                )
             )
         except ConflictError:
             with suppress(ConflictError, StorageError):  # the run is told at its end

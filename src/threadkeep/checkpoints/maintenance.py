@@ -16,7 +16,6 @@ from threadkeep.checkpoints.codec import (
     encode_checkpoint,
     encode_writes,
     value_refs,
-    writes_to_puts,
 )
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head
@@ -433,7 +432,9 @@ class Maintenance:
         for number, channel in enumerate(channels):
             written = [(channel, value) for _, _, value in history[channel]["writes"]]
             if written:
-                puts += writes_to_puts(place, channel, f"{number:06}", encode_writes(written, self.serde), "")
+                puts += encode_writes(
+                    place, written, task_id=channel, task_path=f"{number:06}", run="", serde=self.serde
+                )
         await thread.commit(_same, puts)
         return place.checkpoint_id
 

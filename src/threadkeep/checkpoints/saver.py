@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import override
 
-from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, writes_to_puts
+from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease
@@ -55,10 +55,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MoveIn: TypeAlias = "Callable[[ThreadkeepCheckpointer, ThreadId, Owner | None], Coroutine[Any, Any, None]]"
 
-_versions: Final = InMemorySaver()
-"""Numbers channel versions as all of LangGraph's savers do."""
-
 _TASK: Final = "__pregel_task_id"
+_DURABILITY: Final = "__pregel_durability"
 
 
 @dataclass(slots=True)
@@ -367,9 +365,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> Mapping[str, DeltaChannelHistory]:
         return await self.run(self._delta_history(config, channels))
 
-    @override
-    def get_next_version(self, current: str | None, channel: None) -> str:
-        return _versions.get_next_version(current, channel)
+    get_next_version = InMemorySaver.get_next_version
+    """Numbers channel versions as all of LangGraph's savers do."""
 
     async def _moved(self, config: RunnableConfig, move_in: MoveIn) -> None:
         """Move in the thread of *config*, on the loop of the caller, where the other checkpointer may be at home."""
@@ -418,7 +415,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         lease = None if run is None else self._leases.of(run, thread)
         # A run with a lease has shown its owner when it began.
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
-        return Target(configurable, thread, place, owner, lease, run)
+        return Target(configurable, thread, place, owner, lease, run, configurable.get(_DURABILITY) == "sync")
 
     async def _load(self, target: Target, lease: Lease | None = None) -> CheckpointTuple | None:
         """Return a checkpoint; *lease*: of the run that begins with it, which notes the large values it refers to."""
@@ -538,7 +535,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         lease = target.lease
         run = lease.run if lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
-        puts = writes_to_puts(target.place, task_id, task_path, encode_writes(writes, self.serde), run)
+        puts = encode_writes(target.place, writes, task_id=task_id, task_path=task_path, run=run, serde=self.serde)
         change = Change(target.thread.admit(write, lease), puts)
         if lease is None:
             return self._write(target, change)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 MAX_THREAD_ID_CHARACTERS: Final = 1000
 
-_DURABILITY: Final = "__pregel_durability"
 _VERSION: Final = 6
 _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
 """When the times of ids begin."""
@@ -52,6 +51,7 @@ class Target:
         owner: The owner that the run names; ``None``: none.
         lease: The lease of the run; ``None``: it has none.
         run: What identifies the run, if LangGraph's loop made the config; ``None``: it did not.
+        is_sync: Whether the run waits until a step is durable. LangGraph names no durability if it is the default.
     """
 
     configurable: Mapping[str, Any]
@@ -60,11 +60,7 @@ class Target:
     owner: Owner | None
     lease: Lease | None
     run: object | None
-
-    @property
-    def is_sync(self) -> bool:
-        """Whether the run waits until a step is durable. LangGraph names no durability if it is the default."""
-        return self.configurable.get(_DURABILITY) == "sync"
+    is_sync: bool
 
     def wrote(self, checkpoint_id: str) -> RunnableConfig:
         """Note that the run put this checkpoint, and return the config that names it."""

@@ -26,7 +26,7 @@ from threadkeep.checkpoints.codec import (
     group_items,
     value_refs,
 )
-from threadkeep.checkpoints.head import Head, Write, admit, renewed
+from threadkeep.checkpoints.head import Head, Write, admit
 from threadkeep.concurrency import (
     CONFLICT_ATTEMPTS,
     Priority,
@@ -181,7 +181,7 @@ class ThreadStore:
             if lease is None:
                 return admit(head, write, leased=self.is_leased(head))
             lease.require_no_failure()
-            return renewed(admit(head, write, leased=True), lease.run, self._threads.clock.now())
+            return admit(head, write, leased=True, now=self._threads.clock.now())
 
         return revise
 

@@ -58,6 +58,10 @@ EXACT_AS_FLOAT: Final = 4_000_000_000_000_000
 _CACHED_LABELS: Final = 8
 _CACHED_CHARACTERS: Final = 1_000
 
+_TEXT: Final = frozenset({str})
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+"""Types that JSON has as they are; a flat object of them needs no further check."""
+
 _encode: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -150,7 +154,9 @@ def encode_value(value: Mapping[str, Any]) -> str:
         InvalidInputError: It holds something that JSON cannot represent.
         TooLargeError: It takes more than 4 MiB as JSON.
     """
-    _check_json(value)
+    is_object = isinstance(cast("object", value), dict)
+    if not (is_object and _TEXT.issuperset(map(type, value)) and _PLAIN.issuperset(map(type, value.values()))):
+        _check_json(value)
     try:
         text = _encode(value if isinstance(value, dict) else dict(value))
     except (TypeError, ValueError, OverflowError) as error:

@@ -89,7 +89,7 @@ def open_writer(path: Path, *, synchronous: Literal["FULL", "NORMAL"]) -> sqlite
         try:
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("PRAGMA secure_delete = ON")
-            _make_schema(connection, path)
+            run_transaction(connection, path, "IMMEDIATE", _make_schema, path)
             _use_write_ahead_log(connection, path)
         except BaseException:
             connection.close()
@@ -109,17 +109,26 @@ def open_reader(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connect
     return connection
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "DEFERRED"]) -> Generator[None]:
-    """Commit the statements of the block, or roll them back if it raises."""
-    connection.execute(f"BEGIN {kind}")
+def run_transaction(
+    connection: sqlite3.Connection,
+    path: Path,
+    kind: Literal["IMMEDIATE", "DEFERRED"],
+    work: Callable[[sqlite3.Connection, *Ts], T],
+    *args: *Ts,
+) -> T:
+    """Commit the statements of *work*, or roll them back if it raises; raise the driver's errors as Threadkeep's."""
     try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # a full disk has rolled it back already
-            connection.execute("ROLLBACK")
-        raise
+        connection.execute(f"BEGIN {kind}")
+        try:
+            result = work(connection, *args)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # a full disk has rolled it back already
+                connection.execute("ROLLBACK")
+            raise
+    except sqlite3.Error as error:
+        raise _error_of(error, path) from error
+    return result
 
 
 @contextmanager
@@ -202,25 +211,24 @@ def _make_file(path: Path) -> None:
 
 
 def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in an empty file, and migrate an older schema."""
-    with transaction(connection, "IMMEDIATE"):
-        ((version,),) = connection.execute("PRAGMA user_version").fetchall()
-        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        if version == 0 and tables == 0:
-            _execute_script(connection, _FOLDER / "schema.sql")
-            connection.execute(SQL["bear"], {"epoch": new_id()})
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif 0 < version < SCHEMA_VERSION:
-            for number in range(version + 1, SCHEMA_VERSION + 1):
-                _execute_script(connection, _FOLDER / f"{number:04d}.sql")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        elif version != SCHEMA_VERSION:
-            msg = (
-                f"{path} was written by another version of Threadkeep (its schema is {version}, this one's "
-                f"{SCHEMA_VERSION}). Upgrade Threadkeep, or choose another path."
-            )
-            raise StorageVersionError(msg, path=str(path))
+    """Create the tables in an empty file, and migrate an older schema; runs in a transaction."""
+    ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+    ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    if version == 0 and tables == 0:
+        _execute_script(connection, _FOLDER / "schema.sql")
+        connection.execute(SQL["bear"], {"epoch": new_id()})
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    elif 0 < version < SCHEMA_VERSION:
+        for number in range(version + 1, SCHEMA_VERSION + 1):
+            _execute_script(connection, _FOLDER / f"{number:04d}.sql")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    elif version != SCHEMA_VERSION:
+        msg = (
+            f"{path} was written by another version of Threadkeep (its schema is {version}, this one's "
+            f"{SCHEMA_VERSION}). Upgrade Threadkeep, or choose another path."
+        )
+        raise StorageVersionError(msg, path=str(path))
 
 
 def _execute_script(connection: sqlite3.Connection, path: Path) -> None:
@@ -359,8 +367,7 @@ class SqliteConnections:
                 "Restore it, or open the storage again."
             )
             raise StorageUnavailableError(msg, path=str(self.path))
-        with storage_errors(self.path), transaction(self.connection, "IMMEDIATE"):
-            return work(self.connection, *args)
+        return run_transaction(self.connection, self.path, "IMMEDIATE", work, *args)
 
     def read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
         """Run *work* in a read transaction on a connection of its own."""
@@ -370,8 +377,7 @@ class SqliteConnections:
             connection = open_reader(self.path)
             self.reading.append(connection)
         try:
-            with storage_errors(self.path), transaction(connection, "DEFERRED"):
-                return work(connection, *args)
+            return run_transaction(connection, self.path, "DEFERRED", work, *args)
         finally:
             self.idle.append(connection)
 
@@ -392,12 +398,7 @@ class SqliteConnections:
 
     def try_read_snapshot(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
         """Run several small SELECTs, as of one moment: see :meth:`try_read`."""
-
-        def read(connection: sqlite3.Connection) -> T:
-            with transaction(connection, "DEFERRED"):
-                return work(connection, *args)
-
-        return self.try_read(read)
+        return self.try_read(run_transaction, self.path, "DEFERRED", work, *args)
 
     def truncate_log(self) -> bool:
         """Checkpoint and truncate the write-ahead log; return whether no reader prevented it."""

@@ -323,7 +323,7 @@ class SqliteTables:
 
     def commit(self, connection: sqlite3.Connection, batch: EncodedBatch, now: int) -> Position:
         """Write *batch* and return the position after it."""
-        digest = self._digest(batch.partition)
+        digest = partition_key(self._prefix, batch.partition.digest)
         head = self._head(connection, digest)
         check_epoch(batch.epoch, head.epoch)
         states = _read_states(connection, digest, batch.changes)
@@ -345,7 +345,7 @@ class SqliteTables:
 
     def position(self, connection: sqlite3.Connection, partition: Partition) -> Position:
         """Return the position of *partition*; one statement, so it needs no transaction."""
-        rows = connection.execute(SQL["position"], (self._digest(partition),)).fetchall()
+        rows = connection.execute(SQL["position"], (partition_key(self._prefix, partition.digest),)).fetchall()
         return Position(*rows[0]) if rows else Position(self.birth, 0)
 
     def get(
@@ -354,7 +354,7 @@ class SqliteTables:
         """Return the unexpired rows with these *keys*."""
         rows: dict[Partition, list[ItemRow]] = {}
         for partition, wanted in keys.items():
-            digest = self._digest(partition)
+            digest = partition_key(self._prefix, partition.digest)
             stored = rows[partition] = []
             for row_key in wanted:
                 stored += map(ItemRow._make, connection.execute(SQL["get"], (digest, *row_key, now)))
@@ -366,7 +366,7 @@ class SqliteTables:
         cursor = connection.execute(
             SQL["scan_newest" if query.direction == "newest" else "scan_oldest"],
             {
-                "digest": self._digest(query.partition),
+                "digest": partition_key(self._prefix, query.partition.digest),
                 **query.start._asdict(),
                 "first": first,
                 "last": last,
@@ -383,7 +383,7 @@ class SqliteTables:
 
     def changes(self, connection: sqlite3.Connection, partition: Partition, since: Position | None) -> ChangedRows:
         """Return what happened after *since*."""
-        digest = self._digest(partition)
+        digest = partition_key(self._prefix, partition.digest)
         head = self._head(connection, digest)
         position = Position(head.epoch, head.sequence)
         reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
@@ -400,7 +400,7 @@ class SqliteTables:
         """Return the partitions after *after*, in the order of their digests."""
         parameters = {
             "prefix": self._prefix,
-            "after": b"" if after is None else self._digest(after),
+            "after": b"" if after is None else partition_key(self._prefix, after.digest),
             "limit": min(limit, _MAX_INT64),
         }
         rows = connection.execute(SQL["partitions"], parameters).fetchall()
@@ -414,7 +414,7 @@ class SqliteTables:
 
     def erase(self, connection: sqlite3.Connection, partition: Partition) -> int:
         """Delete everything of *partition* but its head; return how many items there were."""
-        digest = self._digest(partition)
+        digest = partition_key(self._prefix, partition.digest)
         head = self._head(connection, digest)
         items = connection.execute(SQL["erase_items"], (digest,)).rowcount
         connection.execute(SQL["erase_log"], (digest,))
@@ -439,9 +439,6 @@ class SqliteTables:
         """Return how many partitions and items there are."""
         ((partitions, items),) = connection.execute(SQL["stats"], (self._prefix,)).fetchall()
         return partitions, items
-
-    def _digest(self, partition: Partition) -> bytes:
-        return partition_key(self._prefix, partition.digest)
 
     def _head(self, connection: sqlite3.Connection, digest: bytes) -> _PartitionHead:
         rows = connection.execute(SQL["partition"], (digest,)).fetchall()
