@@ -24,17 +24,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (71, 1860),
-    "learn one sentence": (56, 1700),
-    "warm recall": (41, 360),
-    "list memories": (16, 115),
-    "forget a memory": (28, 575),
-    "store put": (20, 150),
-    "warm store search": (30, 215),
-    "store get": (13, 52),
-    "checkpoint put": (16, 126),
-    "checkpoint get": (16, 138),
-    "command: memories list": (28, 480),
+    "agent turn": (71, 1790),
+    "learn one sentence": (56, 1660),
+    "warm recall": (41, 356),
+    "list memories": (15, 100),
+    "forget a memory": (28, 530),
+    "store put": (20, 143),
+    "warm store search": (30, 206),
+    "store get": (13, 50),
+    "checkpoint put": (16, 115),
+    "checkpoint get": (16, 126),
+    "command: memories list": (28, 455),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
