@@ -10,6 +10,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from typing import Final
 from typer.core import TyperGroup
 
 from threadkeep.gateway.settings import GatewaySettings
-from threadkeep.settings import variables
+from threadkeep.settings import Settings, secret_file_variables, variables_of
 from tools.finding import ROOT, Finding, report, tracked_files
 from tools.public_api import subcommands
 from tools.reference import Program, commands, errors, program
@@ -55,18 +56,30 @@ def documents(root: Path = ROOT) -> dict[str, str]:
     }
 
 
-def gateway_variables() -> list[str]:
-    """Return the environment variables of the gateway."""
-    prefix = GatewaySettings.model_config.get("env_prefix", "")
-    return [f"{prefix}{name}".upper() for name in GatewaySettings.model_fields]
+def setting_variables() -> set[str]:
+    """Return the environment variables of the library and of the gateway."""
+    return {
+        name for one in (Settings, GatewaySettings) for field in one.model_fields for name in variables_of(one, field)
+    }
 
 
-def check_settings(texts: Texts, variables: set[str]) -> list[Finding]:
-    """Return the settings that a document names and nothing reads, and those that ``docs/`` leaves out."""
+def secret_files() -> set[str]:
+    """Return the variables that name the file of a secret; no document must name them."""
+    return {name for one in (Settings, GatewaySettings) for name in secret_file_variables(one)}
+
+
+def check_settings(texts: Texts, variables: set[str], optional: AbstractSet[str] = frozenset()) -> list[Finding]:
+    """Return the settings that a document names and nothing reads, and those that ``docs/`` leaves out.
+
+    Args:
+        texts: The documents.
+        variables: The settings.
+        optional: Settings that ``docs/`` may leave out.
+    """
     unknown = [
         Finding(path, line, f"no setting is called {name}.")
         for path, line, name in _matches(texts, OURS)
-        if name not in variables and not name.startswith(FOR_TESTS)
+        if name not in variables and name not in optional and not name.startswith(FOR_TESTS)
     ]
     return unknown + _left_out(texts, variables, "the setting")
 
@@ -127,7 +140,7 @@ def check_tree(root: Path = ROOT) -> list[Finding]:
     """Return what all rules find in this repository."""
     texts = documents(root)
     return [
-        *check_settings(texts, {name for names in [*variables(), gateway_variables()] for name in names}),
+        *check_settings(texts, setting_variables(), secret_files()),
         *check_errors(texts, {error.__name__: error.code for error in errors()}),
         *check_commands(texts, program()),
         *check_targets(texts, (root / "Makefile").read_text(encoding="utf-8")),

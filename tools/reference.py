@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,13 +16,14 @@ from typing import Any, Final, TypeAlias, cast
 
 import typer
 import typer.main
-from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
+from pydantic_settings import BaseSettings
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import threadkeep.errors
-from threadkeep.errors import ThreadkeepError
-from threadkeep.settings import Settings, variables
+from threadkeep.errors import SettingsError, StorageError, StorageFullError, StorageVersionError, ThreadkeepError
+from threadkeep.gateway.settings import GatewaySettings
+from threadkeep.settings import Settings, variables_of
 from tools.finding import ROOT, Finding, report
 from tools.public_api import parts, public_api, subcommands
 from tools.sync_face import sync_face
@@ -66,17 +68,24 @@ SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
 """The headings of the page of settings, each with the beginnings of the fields below it."""
 
 
-def settings() -> Iterator[Setting]:
-    """Yield every setting in the order of ``settings.py``."""
-    for names, (name, field) in zip(variables(), Settings.model_fields.items(), strict=True):
-        default = "" if field.default in (None, PydanticUndefined) else str(field.default)
+def settings(source: type[BaseSettings] = Settings) -> Iterator[Setting]:
+    """Yield every setting of a class of settings, in its order."""
+    for name, field in source.model_fields.items():
         yield Setting(
             name,
-            names,
-            default,
+            variables_of(source, name),
+            _default_text(field.default),
             field.description or "",
-            "SecretStr" in str(field.annotation) or field.annotation is SecretStr,
+            "SecretStr" in str(field.annotation),
         )
+
+
+def _default_text(default: Any) -> str:
+    if default in (None, PydanticUndefined):
+        return ""
+    if isinstance(default, tuple):
+        return ",".join(map(str, cast("tuple[Any, ...]", default)))
+    return json.dumps(default) if isinstance(default, dict) else str(default)
 
 
 def errors() -> list[type[ThreadkeepError]]:
@@ -127,8 +136,9 @@ def settings_by_group() -> dict[str, list[Setting]]:
 def settings_page() -> str:
     """Return ``docs/settings.md``."""
     head = "| Variable | Default | Meaning |\n|---|---|---|\n"
+    groups = {**settings_by_group(), "Gateway": [*settings(GatewaySettings)]}
     tables = "\n\n".join(
-        f"## {heading}\n\n{head}" + "\n".join(map(_setting_row, rows)) for heading, rows in settings_by_group().items()
+        f"## {heading}\n\n{head}" + "\n".join(map(_setting_row, rows)) for heading, rows in groups.items()
     )
     return f"""{WRITTEN_BY}
 
@@ -147,6 +157,10 @@ The command line also reads the file `.env` of the working directory; variables 
 Every setting of Threadkeep has a name that begins with `THREADKEEP_`. If a row names several variables, they mean the
 same, and the first that is set wins. An invalid value stops the start with an error that names the variable.
 
+A secret can be read from a file, such as one that Docker or Kubernetes mounts: add `_FILE` to its variable.
+
+    export LANGGRAPH_STORE_POSTGRES_DSN_FILE=/run/secrets/memory-dsn
+
 {tables}
 """
 
@@ -156,6 +170,9 @@ def errors_page() -> str:
     rows = "\n".join(
         f"| `{error.__name__}` | `{error.code}` | {_bases(error)} | {_cell(_first_paragraph(error))} |"
         for error in errors()
+    )
+    refusals = "\n".join(
+        f"| {what} | `{error.code}` | {number} | {advice} |" for what, error, number, advice in START_REFUSALS
     )
     return f"""{WRITTEN_BY}
 
@@ -177,7 +194,30 @@ Catch `ThreadkeepError` to catch every error of Threadkeep, or one of its classe
 | Class | Code | Also caught as | Meaning |
 |---|---|---|---|
 {rows}
+
+## At the start of a server
+
+`threadkeep serve` and `threadkeep worker` check what they need before they begin. What is wrong is one sentence on
+standard error, and no port is open yet.
+
+| What is wrong | Code | Exit code | What to do |
+|---|---|---|---|
+{refusals}
 """
+
+
+START_REFUSALS: Final = (
+    ("A setting is missing or invalid", SettingsError, 2, "correct the variable that the message names"),
+    ("The file of a secret is missing or empty", SettingsError, 2, "name a file that this user can read"),
+    ("The port is taken", SettingsError, 2, "choose another `--port`, or stop the process that has it"),
+    ("The graph is unknown, or its module cannot be imported", SettingsError, 2, "write `module:function`"),
+    ("The graph has its own checkpointer", SettingsError, 2, "compile it with `tk.per_run_owner().checkpointer`"),
+    ("The folder of the SQLite file cannot be written to", StorageError, 1, "mount it writable for this user"),
+    ("The disk is full", StorageFullError, 1, "free some space"),
+    ("The tables are newer than the program", StorageVersionError, 1, "upgrade the program"),
+    ("The tables are older, and `THREADKEEP_MIGRATE` is `check`", StorageVersionError, 1, "run `threadkeep migrate`"),
+)
+"""Why a server does not start."""
 
 
 def commands_page() -> str:
@@ -236,10 +276,10 @@ def env_example() -> str:
     """Return ``.env.example``: every setting, commented out, with what it means."""
     parts = [
         """\
-# Every setting, all of them optional; written by `make docs` from src/threadkeep/settings.py.
+# Every setting, all of them optional; written by `make docs` from the code. Those of the gateway are at the end.
 # Copy this file to .env and take the # away from what you set."""
     ]
-    for setting in settings():
+    for setting in (*settings(), *settings(GatewaySettings)):
         also = f" Also read from {', '.join(setting.names[1:])}." if setting.names[1:] else ""
         parts.append(f"# {setting.description}{also}\n#{setting.names[0]}={setting.default}")
     return "\n\n".join(parts) + "\n"

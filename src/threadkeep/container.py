@@ -18,6 +18,7 @@ from threadkeep.clock import Clock, SystemClock
 from threadkeep.concurrency import TimeoutBudget
 from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import EventLoopThread
+from threadkeep.identity import Owner
 from threadkeep.models.base import EMBEDDER, UsesConnections
 from threadkeep.observability import (
     DEGRADED,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.checkpoints.serializer import AllowedType
-    from threadkeep.identity import Owner
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
@@ -74,6 +74,9 @@ LOADING_SECONDS: Final = 30.0
 
 SETTLE_SECONDS: Final = 1.0
 """How long closing waits until the last uses of memories are written."""
+
+PROBED: Final = Owner("threadkeep").partition
+"""The partition that a check of a storage reads the position of; it needs not exist."""
 
 DRAIN_SECONDS: Final = 8.0
 """How long closing waits for turns that are being recorded and learnt from; any worker may take the rest at once."""
@@ -278,8 +281,12 @@ class Container:
         """
         await self.event_loop.run(self.connect())
         in_use = self.settings.checkpoint_type is not None or "checkpointer" in vars(self)
+        asked = [self.storage]
         if in_use and self.checkpointer is not None:  # otherwise the application may have its own
             await self.checkpointer.connect()
+            asked += [self.thread_storage] if self.thread_storage is not self.storage else []
+        for storage in asked:  # connected once may be long ago
+            await self.event_loop.run(storage.position(PROBED))
         degraded = await self.event_loop.run(self.warm())
         embedder = self.embedder
         return Health(

@@ -163,6 +163,7 @@ def create_backend(settings: Settings, clock: Clock) -> Storage:
             key_prefix=settings.store_key_prefix,
             clock=clock,
             synchronous=settings.sqlite_synchronous,
+            migrate=settings.migrate,
         )
     field, location = {
         "redis": ("store_redis_url", settings.store_redis_url),

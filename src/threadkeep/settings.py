@@ -6,20 +6,31 @@ Imported lazily: pydantic-settings alone takes longer than ``import threadkeep``
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import platformdirs
 from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic_settings import SettingsError as PydanticSettingsError
+from typing_extensions import override
 
 from threadkeep.errors import SettingsError
 from threadkeep.settings_fields import SettingsFields
 
 _TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
 _FALSY: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
+
+AnySettings = TypeVar("AnySettings", bound=BaseSettings)
+
+ENV_FILE: Final = Path(".env")
+"""The file of the working directory that the command line reads beside the environment."""
 
 
 class Settings(SettingsFields):
@@ -32,6 +43,11 @@ class Settings(SettingsFields):
             msg = f"Settings() takes variables, not fields, and would not see {fields[0]}; use Settings.load()."
             raise SettingsError(msg)
         super().__init__(**given)
+
+    @classmethod
+    @override
+    def settings_customise_sources(cls, *args: Any, **sources: Any) -> tuple[Any, ...]:
+        return with_secret_files(super().settings_customise_sources(*args, **sources), cls)
 
     @field_validator("*", mode="before")
     @classmethod
@@ -77,13 +93,8 @@ class Settings(SettingsFields):
             SettingsError: One sentence that names the variable, or the file where that cannot be read.
         """
         by_variable = {_variables(field)[0]: value for field, value in given.items() if value is not None}
-        try:
+        with _one_sentence(cls, env_file):
             settings = cls(_env_file=env_file, **by_variable)
-        except ValidationError as error:
-            raise _to_settings_error(error) from None
-        except (OSError, UnicodeDecodeError) as error:
-            msg = f"{env_file} cannot be read ({type(error).__name__}); save it as UTF-8 where this user may read it."
-            raise SettingsError(msg) from error
         settings._env_file = env_file
         return settings
 
@@ -93,11 +104,7 @@ class Settings(SettingsFields):
 
     def variables_in_force(self, environment: Mapping[str, str] | None) -> dict[str, str | None]:
         """Return the variables of the ``.env`` file, overridden by those of *environment*."""
-        from dotenv import dotenv_values
-
-        environment = os.environ if environment is None else environment
-        in_file = dotenv_values(self._env_file) if self._env_file else {}
-        return {**in_file, **environment}
+        return _environment(self._env_file, environment)
 
     @property
     def ttl(self) -> timedelta | None:
@@ -291,6 +298,101 @@ def variables() -> list[tuple[str, ...]]:
     return [_variables(name) for name in Settings.model_fields]
 
 
+def variables_of(settings: type[BaseSettings], field: str) -> tuple[str, ...]:
+    """Return the environment variables of *field*; the first one that is set wins."""
+    alias = settings.model_fields[field].validation_alias
+    if isinstance(alias, AliasChoices):
+        return tuple(map(str, alias.choices))
+    return (str(alias) if alias else f"{settings.model_config.get('env_prefix', '')}{field}".upper(),)
+
+
+def secret_file_variables(settings: type[BaseSettings]) -> dict[str, str]:
+    """Return the variables that name the file of a secret, each with the variable of the secret itself."""
+    fields = settings.model_fields
+    secrets = [name for name, field in fields.items() if "SecretStr" in str(field.annotation)]
+    own = {variable for name in fields if name.endswith("_file") for variable in variables_of(settings, name)}
+    files = {f"{variable}_FILE": variable for name in secrets for variable in variables_of(settings, name)}
+    return {name: variable for name, variable in files.items() if name not in own}
+
+
+def load_settings(settings: type[AnySettings]) -> AnySettings:
+    """Read *settings* from the environment, and from ``.env``, which the environment overrides.
+
+    Raises:
+        SettingsError: One sentence that names the variable, or the file where that cannot be read.
+    """
+    env_file = ENV_FILE if ENV_FILE.is_file() else None
+    with _one_sentence(settings, env_file):
+        return settings(_env_file=env_file)
+
+
+def with_secret_files(sources: tuple[Any, ...], settings: type[BaseSettings]) -> tuple[Any, ...]:
+    """Return the *sources* of a settings class, with the files of secrets behind the environment and ``.env``."""
+    given, environment, dotenv, *_ = sources
+    return given, environment, dotenv, _SecretFiles(settings, dotenv.env_file)
+
+
+class _SecretFiles(PydanticBaseSettingsSource):
+    """Reads each secret ``X`` from the file that ``X_FILE`` names."""
+
+    def __init__(self, settings: type[BaseSettings], env_file: Path | None) -> None:
+        super().__init__(settings)
+        self._env_file = env_file
+
+    @override
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False  # fields are read by their files instead
+
+    @override
+    def __call__(self) -> dict[str, Any]:
+        in_force = _environment(self._env_file)
+        named = [name for name, path in in_force.items() if path and name.endswith("_FILE")]
+        files = secret_file_variables(self.settings_cls) if named else {}
+        return dict(self._read(files[name], name, in_force) for name in named if name in files)
+
+    def _read(self, variable: str, file: str, in_force: Mapping[str, str | None]) -> tuple[str, str]:
+        """Return the key and the value of the secret *variable*, which *file* names the file of."""
+        fields = self.settings_cls.model_fields
+        name = next(name for name in fields if variable in variables_of(self.settings_cls, name))
+        for other in variables_of(self.settings_cls, name):
+            if in_force.get(other):
+                msg = f"{other} and {file} are both set; set one of them."
+                raise SettingsError(msg, variable=file)
+        secret = _read_secret(Path(in_force[file] or ""), file)
+        return variable if fields[name].validation_alias else name, secret
+
+
+def _read_secret(path: Path, variable: str) -> str:
+    try:
+        text = path.expanduser().read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        msg = f"{variable} names a file that cannot be read ({type(error).__name__}); name a file with the secret."
+        raise SettingsError(msg, variable=variable) from error
+    if not text:
+        msg = f"{variable} names an empty file; write the secret into it."
+        raise SettingsError(msg, variable=variable)
+    return text
+
+
+def _environment(env_file: Path | None, environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
+    from dotenv import dotenv_values
+
+    in_file = dotenv_values(env_file) if env_file else {}
+    return {**in_file, **(os.environ if environment is None else environment)}
+
+
+@contextmanager
+def _one_sentence(settings: type[BaseSettings], env_file: Path | None) -> Generator[None]:
+    """Raise one error of ours for what the environment or the file has wrong."""
+    try:
+        yield
+    except (ValidationError, PydanticSettingsError) as error:
+        raise _to_settings_error(settings, error) from None
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{env_file} cannot be read ({type(error).__name__}); save it as UTF-8 where this user may read it."
+        raise SettingsError(msg) from error
+
+
 def _choices(annotation: object) -> tuple[object, ...]:
     """Return the values of a Literal, also of an optional one; otherwise nothing."""
     for part in (annotation, *get_args(annotation)):
@@ -299,21 +401,32 @@ def _choices(annotation: object) -> tuple[object, ...]:
     return ()
 
 
+def _is_secret(field: FieldInfo) -> bool:
+    return "SecretStr" in str(field.annotation)
+
+
 def _variables(field: str) -> tuple[str, ...]:
-    alias = Settings.model_fields[field].validation_alias
-    return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (str(alias),)
+    return variables_of(Settings, field)
 
 
 def _set_by(field: str, in_force: Mapping[str, str | None]) -> str | None:
-    return next((variable for variable in _variables(field) if in_force.get(variable)), None)
+    files = secret_file_variables(Settings)
+    names = [name for variable in _variables(field) for name in (variable, f"{variable}_FILE")]
+    own = _variables(field)
+    return next((name for name in names if (name in own or name in files) and in_force.get(name)), None)
 
 
-def _to_settings_error(error: ValidationError) -> SettingsError:
-    first = error.errors(include_url=False, include_context=False)[0]
-    variable = str(first["loc"][0])
-    for name, field in Settings.model_fields.items():
-        if variable in _variables(name):
-            given = "" if field.annotation == SecretStr | None else f" {str(first.get('input'))[:80]!r}"
-            msg = f"{variable} cannot be{given}. {field.description}"
-            return SettingsError(msg, variable=variable)
-    return SettingsError(f"{variable}: {first['msg']}", variable=variable)
+def _to_settings_error(settings: type[BaseSettings], error: ValidationError | PydanticSettingsError) -> SettingsError:
+    if isinstance(error, PydanticSettingsError):  # JSON that cannot be parsed; its text names the field
+        named = re.search(r'field "(\w+)"', str(error))
+        place, shown = named[1] if named else "", ""
+    else:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place, shown = str(first["loc"][0]), f" {str(first.get('input'))[:80]!r}"
+    for name, field in settings.model_fields.items():
+        names = variables_of(settings, name)
+        if place == name or place in names:
+            given = "" if _is_secret(field) else shown
+            variable = place if place in names else names[0]
+            return SettingsError(f"{variable} cannot be{given}. {field.description}", variable=variable)
+    return SettingsError(f"{place}: {error}", variable=place)

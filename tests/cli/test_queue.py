@@ -111,7 +111,7 @@ class TestWorker:
 
             said, _ = process.communicate(timeout=20)
             assert process.returncode == 0
-            assert json.loads(said) == {"storage": f"sqlite {data / 'memory.sqlite3'}", "workers": 4, "turns": 2}
+            assert json.loads(said) == {"storage": f"sqlite {data / 'memory.sqlite3'}", "concurrency": 4, "turns": 2}
             assert {memory.text for memory in tk.sync.memories.list(owner="ana", kind="semantic")} == {
                 "I live in Lisbon",
                 "I work at Acme",
@@ -139,6 +139,27 @@ class TestWorker:
             assert process.wait(20) == 0
             (turn,) = tk.sync.queue.list()
             assert (turn.state, turn.tries) == ("waiting", 0)
+
+    def test_the_second_signal_ends_it_at_once(self):
+        """Its turn stays in the queue, for the next worker when the lease ends."""
+        with ModelServer([Hang()]) as server, opened() as tk:
+            record(tk, "I live in Lisbon")
+            process = started(
+                "--json",
+                ENABLE_FACT_EXTRACTION="true",
+                FACT_EXTRACTION_MODEL="openai:gpt-test",
+                OPENAI_API_KEY="sk-test",
+                OPENAI_BASE_URL=server.base_url,
+            )
+            until(lambda: bool(server.requests))
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+
+            said, _ = process.communicate(timeout=20)
+
+            assert (process.returncode, said) == (1, b"")
+            assert len(tk.sync.queue.list()) == 1
 
 
 def started(*words: str, **environment: str) -> subprocess.Popen[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ from typer.testing import CliRunner, Result
 
 import threadkeep
 from threadkeep.cli.main import app
-from threadkeep.errors import InvalidInputError, RevisionConflictError, SettingsError, StorageError
+from threadkeep.errors import (
+    InvalidInputError,
+    RevisionConflictError,
+    SettingsError,
+    StorageError,
+    StorageVersionError,
+)
 from threadkeep.storage.encryption.cipher import new_master_key
 from threadkeep.testing import HashingEmbedder
 
@@ -66,8 +73,8 @@ class TestOneStorage:
         assert list(folder.glob("*.db")) == []
 
     def test_it_is_migrated_and_swept(self, kept: Path):
-        assert answer("storage", "migrate", "--url", f"sqlite:///{kept}")["migrated"]
-        assert "up to date" in run("storage", "migrate", "--url", f"sqlite:///{kept}").output
+        assert answer("migrate", "--url", f"sqlite:///{kept}")["migrated"]
+        assert "up to date" in run("migrate", "--url", f"sqlite:///{kept}").output
         assert answer("storage", "sweep", "--url", f"sqlite:///{kept}") == {"swept": 0, "threads": 0}
         assert "0 expired" in run("storage", "sweep", "--url", f"sqlite:///{kept}").output
 
@@ -82,11 +89,27 @@ class TestOneStorage:
         with pytest.raises(StorageError, match="MIGRATE"):
             run("storage", "stats", "--url", postgres_url)
 
-        assert answer("storage", "migrate", "--url", postgres_url)["checkpointer"] == "postgres"
+        assert answer("migrate", "--url", postgres_url)["checkpointer"] == "postgres"
 
         assert answer("storage", "stats", "--url", postgres_url)["items"] == 0
         with threadkeep.open(postgres_url, embedder="none") as tk:
             tk.sync.ready()
+
+    def test_a_check_for_migrations_changes_nothing(self, kept: Path):
+        """The exit code is 1 where tables are older or missing, and 0 where they are current."""
+        url = f"sqlite:///{kept}"
+        assert answer("migrate", "--check", "--url", url)["migrated"] is False
+        with closing(sqlite3.connect(kept)) as older:
+            older.execute("PRAGMA user_version = 1")
+
+        with pytest.raises(StorageVersionError, match=r"older than this Threadkeep needs.*run threadkeep migrate"):
+            run("migrate", "--check", "--url", url)
+
+        with closing(sqlite3.connect(kept)) as older:
+            assert older.execute("PRAGMA user_version").fetchone() == (1,)
+        with pytest.raises(InvalidInputError, match="does not exist"):
+            run("migrate", "--check", "--url", f"sqlite:///{kept.with_name('none.db')}")
+        assert not kept.with_name("none.db").exists()
 
     def test_it_is_checked(self, kept: Path):
         """Sound: exit code 0; a row that is not as it must be: 1, and where it is."""

@@ -10,6 +10,7 @@ import typer
 import typer.main
 from typer.core import TyperGroup
 
+from threadkeep.gateway.settings import GatewaySettings
 from tools import docs_parity, reference
 from tools.finding import ROOT
 
@@ -127,5 +128,6 @@ class TestThisRepository:
         """Commented out, so that a copy of it changes nothing."""
         lines = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
 
-        assert all(f"#{setting.names[0]}={setting.default}" in lines for setting in reference.settings())
+        every = [*reference.settings(), *reference.settings(GatewaySettings)]
+        assert all(f"#{setting.names[0]}={setting.default}" in lines for setting in every)
         assert all(not line or line.startswith("#") for line in lines)

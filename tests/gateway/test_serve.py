@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ import pytest
 
 import threadkeep
 from tests.gateway.world import StreamEvent, events_of, kinds
-from threadkeep.errors import SettingsError
-from threadkeep.gateway.serve import load_graph
+from threadkeep.errors import SettingsError, StorageError, StorageVersionError
+from threadkeep.gateway.serve import load_graph, serve
 from threadkeep.testing import HashingEmbedder
 
 SLOW_GRAPH = """
@@ -43,7 +44,7 @@ ADDRESS = re.compile(r"running on (http://\S+)")
 
 
 class Served:
-    """A ``threadkeep serve`` of its own process."""
+    """A server of its own process, such as ``threadkeep serve``."""
 
     def __init__(self, process: subprocess.Popen[str], origin: str, lines: list[str]) -> None:
         self.process = process
@@ -200,11 +201,11 @@ class TestServe:
         assert set(FACTS) <= learnt
         assert foreign.status_code == 401
         assert 'threadkeep_turns_total{outcome="done"}' in counted
-        assert server.process.returncode in (0, -signal.SIGTERM)
+        assert server.process.returncode == 0
 
     async def test_sigterm_under_load_loses_no_acknowledged_turn(self, tmp_path: Path):
         """Each stream ends with ``done``, or with ``error`` and the run's id; what is done is recorded."""
-        with served(tmp_path, "--graph", "agent_module:graph", pause=1.6) as server:
+        with served(tmp_path, "--graph", "agent_module:graph", pause=1.6, THREADKEEP_DRAIN_SECONDS="5") as server:
             async with server.client() as client:
                 early = [asyncio.create_task(turn(client, f"I live in Early{n}.", f"e{n}")) for n in range(6)]
                 await asyncio.sleep(5)
@@ -230,21 +231,183 @@ class TestServe:
             assert any(word in text for text in known), word
 
 
+@pytest.mark.slow
+class TestStopping:
+    async def test_a_run_may_end_before_the_server_does(self, tmp_path: Path):
+        """The server is not ready at once, refuses turns, answers reads until the run has ended, and exits with 0."""
+        with served(tmp_path, "--graph", "agent_module:graph", pause=0.3) as server:
+            async with server.client() as client:
+                running = asyncio.create_task(turn(client, "I live in Rome.", "t"))
+                await until_running(client, "t")
+                server.process.send_signal(signal.SIGTERM)
+                ready = await until_stopping(client)
+                refused = await client.post("/chat/stream", json={"message": "Hello", "thread_id": "t2"})
+                read = await client.get("/threads")
+                events = await running
+            await asyncio.to_thread(server.process.wait, 30)
+
+        assert (ready.status_code, ready.json()["ready"]) == (503, False)
+        assert (refused.status_code, refused.json()["code"]) == (503, "restarting")
+        assert int(refused.headers["Retry-After"]) > 0
+        assert read.status_code == 200
+        assert "done" in kinds(events)
+        assert server.process.returncode == 0
+
+    @pytest.mark.parametrize("workers", ["1", "2"])
+    async def test_the_second_signal_ends_it_at_once(self, tmp_path: Path, workers: str):
+        """The run is cut; what was acknowledged is stored, and the next process takes the thread."""
+        arguments = ("--graph", "agent_module:graph", "--workers", workers)
+        with served(tmp_path, *arguments, pause=0.2) as server:
+            async with server.client() as client:
+                done = await turn(client, "I live in Rome.", "first")
+                running = asyncio.create_task(turn(client, "I like jazz.", "t"))
+                await until_running(client, "t")
+                server.process.send_signal(signal.SIGTERM)
+                await until_stopping(client)
+                server.process.send_signal(signal.SIGTERM)
+                events = await running
+            await asyncio.to_thread(server.process.wait, 30)
+
+        assert "done" in kinds(done)
+        assert "done" not in kinds(events)
+        assert server.process.returncode == 1
+        with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashingEmbedder()) as tk:
+            tk.sync.drain()
+            assert any("Rome" in one.text for one in tk.sync.memories.list(owner="ana"))
+
+    async def test_the_next_process_takes_a_thread_that_was_given_back(self, tmp_path: Path):
+        """A run that outlasts the drain is told ``restarting``; its thread is free before its lease would end."""
+        patient = {"THREADKEEP_LEASE_SECONDS": "600", "THREADKEEP_DRAIN_SECONDS": "0.2"}
+        with served(tmp_path, "--graph", "agent_module:graph", pause=30, **patient) as server:
+            async with server.client() as client:
+                running = asyncio.create_task(turn(client, "I live in Rome.", "t"))
+                await until_running(client, "t")
+                server.process.send_signal(signal.SIGTERM)
+                stopped = await running
+            await asyncio.to_thread(server.process.wait, 30)
+        with served(tmp_path, "--graph", "agent_module:graph", **patient) as server:
+            async with server.client() as client:
+                again = await turn(client, "I live in Rome.", "t")
+
+        assert stopped[-1].data["code"] == "restarting"
+        assert stopped[-1].data["run_id"] == stopped[0].data["run_id"]
+        assert "done" in kinds(again)
+
+
+async def until_running(client: httpx.AsyncClient, thread_id: str) -> None:
+    """Wait until the thread has a run in progress."""
+    for _ in range(300):
+        found = await client.get(f"/threads/{thread_id}")
+        if found.status_code == 200:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def until_stopping(client: httpx.AsyncClient) -> httpx.Response:
+    """Return the first answer of ``/readyz`` that is not 200."""
+    origin = str(client.base_url).rpartition("/api")[0]
+    for _ in range(300):
+        answer = await client.get(f"{origin}/readyz")
+        if answer.status_code != 200:
+            return answer
+        await asyncio.sleep(0.02)
+    pytest.fail("/readyz never said that the server stops")
+
+
+OWN_CHECKPOINTER = """
+from langgraph.checkpoint.memory import InMemorySaver
+from threadkeep.testing import ScriptedModel
+from langchain.agents import create_agent
+
+def graph(tk):
+    return create_agent(ScriptedModel(), [], checkpointer=InMemorySaver())
+"""
+
+
 class TestRefusals:
+    def test_a_wrong_setting_is_one_sentence(self, tmp_path: Path):
+        """The command ends with 2 before it listens, and names the variable."""
+        done = subprocess.run(
+            [*COMMAND, "serve", "--port", "0"],
+            env={**storage_of(tmp_path), "THREADKEEP_MAX_RUNS": "many"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+        assert done.returncode == 2
+        assert "THREADKEEP_MAX_RUNS cannot be 'many'" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert not (tmp_path / "memory.db").exists()
+
     @pytest.mark.parametrize(
-        ("arguments", "environment", "named"),
+        ("environment", "host", "error", "sentence"),
         [
-            ([], {}, "THREADKEEP_SINGLE_USER"),
-            (["--host", "0.0.0.0"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_SINGLE_USER"),
+            ({}, "127.0.0.1", SettingsError, "THREADKEEP_SINGLE_USER"),
+            ({"THREADKEEP_ISSUERS": "https://a.example"}, "127.0.0.1", SettingsError, "THREADKEEP_AUDIENCE"),
+            ({"THREADKEEP_SINGLE_USER": "ana"}, "0.0.0.0", SettingsError, "loopback"),
+            ({"THREADKEEP_SINGLE_USER": "ana"}, "192.0.2.1", SettingsError, "loopback"),
+            ({"THREADKEEP_GROUP_SCOPES": "{"}, "127.0.0.1", SettingsError, "THREADKEEP_GROUP_SCOPES cannot be"),
+            ({"THREADKEEP_RECALL_TIMEOUT_MS": "soon"}, "127.0.0.1", SettingsError, "THREADKEEP_RECALL_TIMEOUT_MS"),
+            ({"THREADKEEP_GRAPH": "none:graph"}, "127.0.0.1", SettingsError, "importable"),
+            ({"THREADKEEP_GRAPH": "own_agent:graph"}, "127.0.0.1", SettingsError, "per_run_owner"),
+            ({"LANGGRAPH_STORE_SQLITE_PATH": "/dev/null/memory.db"}, "127.0.0.1", StorageError, "/dev/null"),
+            ({"LANGGRAPH_STORE_SQLITE_PATH": "newer.db"}, "127.0.0.1", StorageVersionError, "Upgrade Threadkeep"),
+            ({"THREADKEEP_MIGRATE": "check"}, "127.0.0.1", StorageVersionError, "threadkeep migrate"),
+            ({"THREADKEEP_CLIENT_SECRET_FILE": "none"}, "127.0.0.1", SettingsError, "THREADKEEP_CLIENT_SECRET_FILE"),
         ],
     )
-    def test_a_wrong_setting_is_one_sentence(
-        self, tmp_path: Path, arguments: list[str], environment: dict[str, str], named: str
+    def test_a_server_that_cannot_work_does_not_start(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        environment: dict[str, str],
+        host: str,
+        error: type[Exception],
+        sentence: str,
     ):
-        """The command ends with 1 before it listens, and names the variable."""
+        """What is wrong is one sentence, before a port is open."""
+        (tmp_path / "own_agent.py").write_text(OWN_CHECKPOINTER)
+        with threadkeep.open(f"sqlite:///{tmp_path / 'newer.db'}", embedder="none") as tk:
+            tk.sync.ready()
+        with closing(sqlite3.connect(tmp_path / "newer.db")) as newer:
+            newer.execute("PRAGMA user_version = 99")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
+        port = free_port()
+        single = {} if not environment or "THREADKEEP_ISSUERS" in environment else {"THREADKEEP_SINGLE_USER": "ana"}
+        memory = {"LANGGRAPH_STORE_TYPE": "sqlite", "LANGGRAPH_STORE_SQLITE_PATH": "memory.db"}
+        for name, value in {**memory, **single, **environment}.items():
+            monkeypatch.setenv(name, value)
+
+        with pytest.raises(error, match=re.escape(sentence)) as refused:
+            serve(host, port)
+
+        assert "\n" not in str(refused.value)
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+    def test_a_port_that_is_taken_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("THREADKEEP_SINGLE_USER", "ana")
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", "memory.db")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            number = taken.getsockname()[1]
+
+            with pytest.raises(SettingsError, match=f"Port {number} at 127.0.0.1"):
+                serve("127.0.0.1", number)
+
+    @pytest.mark.linux
+    def test_a_full_disk_is_named(self, tmp_path: Path):
+        """No file of this process may grow beyond 4 kB: the storage cannot be created."""
+        limited = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); {COMMAND[-1]}"
         done = subprocess.run(
-            [*COMMAND, "serve", "--port", "0", *arguments],
-            env={**storage_of(tmp_path), **environment},
+            [*COMMAND[:-1], limited, "serve", "--port", "0"],
+            env={**storage_of(tmp_path), "THREADKEEP_SINGLE_USER": "ana"},
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -253,7 +416,7 @@ class TestRefusals:
         )
 
         assert done.returncode == 1
-        assert named in done.stderr
+        assert "(storage_full)" in done.stderr
         assert "Traceback" not in done.stderr
 
     @pytest.mark.parametrize("place", ["none:graph", "json", "json:none", "", "tests.gateway.test_serve:SLOW_GRAPH"])

@@ -24,7 +24,7 @@ from threadkeep.cli import (
     threads,
 )
 from threadkeep.cli.output import CommandGroup, err, out
-from threadkeep.errors import InvalidInputError, ThreadkeepError
+from threadkeep.errors import InvalidInputError, SettingsError, ThreadkeepError
 
 ENTRY_POINTS: Final = "threadkeep.commands"
 """Each entry point of the group names a command and refers to a ``typer.Typer``."""
@@ -95,6 +95,7 @@ app.command(rich_help_panel="Operate")(serve.serve)
 app.command(rich_help_panel="Operate")(mcp.mcp)
 app.add_typer(api_keys.app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(queue.worker)
+app.command(rich_help_panel="Operate")(storage.migrate)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
@@ -108,13 +109,13 @@ def _options(*, version: bool = typer.Option(False, "--version", help="Print the
 
 
 def main() -> None:
-    """Run the command line; our errors are one sentence and exit code 1."""
+    """Run the command line; our errors are one sentence and exit code 1, or 2 where a setting is wrong."""
     try:
         app()
     except ThreadkeepError as error:
         err.print(f"[red]Error[/red] ({error.code}): ", end="")
         err.print(str(error), markup=False)
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, SettingsError) else 1)
     except BrokenPipeError:
         # The reader went away (`| head`): what was printed is all that was wanted.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

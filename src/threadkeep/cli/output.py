@@ -70,10 +70,9 @@ class CommandGroup(TyperGroup):
 
 def load_settings(data_dir: Path | None) -> Settings:
     """Return the settings of the environment and of ``.env`` in the current directory."""
-    from threadkeep.settings import Settings
+    from threadkeep.settings import ENV_FILE, Settings
 
-    env_file = Path(".env")
-    return Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
+    return Settings.load(env_file=ENV_FILE if ENV_FILE.is_file() else None, data_dir=data_dir)
 
 
 def open_memory(data_dir: Path | None, *, settings: Settings | None = None, **options: Any) -> Threadkeep:

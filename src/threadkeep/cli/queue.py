@@ -40,7 +40,7 @@ TurnOwner = Annotated[str | None, typer.Option("--user", "-u", help="The user of
 
 
 def worker(
-    workers: Annotated[
+    concurrency: Annotated[
         int | None,
         typer.Option(
             min=1, max=256, help="Number of threads to learn from at once; unset: THREADKEEP_CAPTURE_WORKERS, else 4."
@@ -50,7 +50,7 @@ def worker(
     *,
     json: Json = False,
 ) -> None:
-    """Learn from recorded turns until SIGTERM or Ctrl-C; then end within 10 seconds.
+    """Learn from recorded turns until SIGTERM or Ctrl-C; then end within 10 seconds, or at once at a second signal.
 
     With --json the number of learnt turns is printed at the end.
     """
@@ -59,7 +59,7 @@ def worker(
     import threadkeep
 
     settings = load_settings(data_dir)
-    number = workers or settings.workers or _WORKERS
+    number = concurrency or settings.workers or _WORKERS
     if settings.capture == "off":
         err.print("THREADKEEP_CAPTURE is off: there is nothing to learn from.")
         raise typer.Exit(1)
@@ -67,8 +67,16 @@ def worker(
     async def serve() -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
+        seen: set[int] = set()
+
+        def end(number: int, _frame: object) -> None:
+            if number in seen:  # the rest of the turns stays in the queue
+                os._exit(1)
+            seen.add(number)
+            loop.call_soon_threadsafe(stop.set)
+
         for number_of_signal in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number_of_signal, lambda _number, _frame: loop.call_soon_threadsafe(stop.set))
+            signal.signal(number_of_signal, end)
         async with threadkeep.open(settings=settings.model_copy(update={"capture_workers": number})) as tk:
             health = await tk.ready()
             err.print(f"Learning from turns in {health.storage}, {number} threads at once.", markup=False)
@@ -78,7 +86,7 @@ def worker(
             def report() -> None:
                 if json:
                     learnt = tk.app.telemetry.counts().get("capture.processed", 0)
-                    print_json({"storage": health.storage, "workers": number, "turns": learnt})
+                    print_json({"storage": health.storage, "concurrency": number, "turns": learnt})
 
             def exit_now() -> None:
                 report()

@@ -51,7 +51,7 @@ _TIMEOUT_MS: Final = 600_000
 
 app = typer.Typer(
     cls=CommandGroup,
-    help="Work on a storage as a whole: migrate, check, copy, re-embed, sweep and count it.",
+    help="Work on a storage as a whole: check, copy, re-embed, sweep and count it.",
     no_args_is_help=True,
 )
 keys_app = typer.Typer(
@@ -64,15 +64,25 @@ Url = Annotated[
 ]
 
 
-@app.command()
-def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+def migrate(
+    url: Url = None,
+    data_dir: DataDir = None,
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; the exit code is 1 if something is to be migrated.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Create the tables of the storage and of the checkpointer, or migrate them to this version.
 
     Current tables stay unchanged. With THREADKEEP_MIGRATE=check only this command changes tables.
     """
     import threadkeep
+    from threadkeep.registry import resolve_settings
 
-    settings = load_settings(data_dir).model_copy(update={"migrate": "auto", "capture": "off"})
+    settings = load_settings(data_dir).model_copy(update={"migrate": "check" if check else "auto", "capture": "off"})
+    if check:
+        _require_database(resolve_settings(url, settings), "the URL, or run threadkeep migrate")
 
     async def migrated() -> str:
         async with threadkeep.open(url, settings=settings, embedder="none") as tk:
@@ -81,7 +91,7 @@ def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) ->
     storage, checkpointer = wait(migrated()), settings.checkpoint_type
     threads = f", and so is the checkpointer ({checkpointer})" if checkpointer else ""
     emit(
-        {"storage": storage, "checkpointer": checkpointer, "migrated": True},
+        {"storage": storage, "checkpointer": checkpointer, "migrated": not check},
         [f"{storage} is up to date{threads}."],
         json=json,
     )

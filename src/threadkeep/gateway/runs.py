@@ -97,13 +97,19 @@ class RunRegistry:
 
     async def start(self) -> None:
         """Admit runs from now on."""
-        self._draining = False
+        self._draining, self._draining_task = False, None
 
-    def drain_soon(self, seconds: float) -> None:
-        """Do what :meth:`drain` does, without waiting for it; the second call does nothing."""
-        if not self._draining:
-            self._draining = True
+    @property
+    def draining(self) -> bool:
+        """Whether the process stops, and begins no run any more."""
+        return self._draining
+
+    def drain_soon(self, seconds: float) -> asyncio.Task[None]:
+        """Do what :meth:`drain` does, without waiting for it; the second call does nothing but return the task."""
+        self._draining = True
+        if self._draining_task is None:
             self._draining_task = asyncio.create_task(self.drain(seconds))
+        return self._draining_task
 
     async def drain(self, seconds: float) -> None:
         """Begin no further run, wait until those in progress end, and stop the rest after *seconds*.

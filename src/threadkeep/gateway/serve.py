@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +19,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 import threadkeep
-from threadkeep.errors import SettingsError
+from threadkeep.errors import OverloadedError, SettingsError, StorageUnavailableError
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.metrics import export_metrics
 from threadkeep.gateway.settings import GatewaySettings
+from threadkeep.observability import log
+from threadkeep.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -28,19 +34,20 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.runs import RunRegistry
 
-DRAIN_SECONDS: Final = 5.0
-"""How long a run may go on after the process was told to end."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+"""The signals that stop the server."""
 
-_CLOSE_SECONDS: Final = 15
-_registries: Final[list[RunRegistry]] = []
-"""The runs of this process; a connection has no way to its application."""
+_CLOSE_SECONDS: Final = 5
+"""How long responses that are no runs may take after the runs have ended."""
+
+_POLL_SECONDS: Final = 0.1
+_log: Final = logging.getLogger("uvicorn.error")
 
 
 class GatewayProtocol(HttpToolsProtocol):
     """An HTTP connection.
 
-    It is closed if the client reads nothing of what waits for it for 30 seconds. The server tells every connection
-    that it stops, before it waits for their responses; then the runs end, and with them the streams.
+    It is closed if the client reads nothing of what waits for it for 30 seconds.
     """
 
     _stalled: asyncio.TimerHandle | None = None
@@ -62,15 +69,22 @@ class GatewayProtocol(HttpToolsProtocol):
             self._stalled.cancel()
         super().connection_lost(exc)
 
+
+class GatewayProcesses(Multiprocess):
+    """Several processes on one socket. The second signal reaches them, too, and ends them at once."""
+
     @override
-    def shutdown(self) -> None:
-        for registry in _registries:
-            registry.drain_soon(DRAIN_SECONDS)
-        super().shutdown()
+    def join_all(self) -> None:
+        while running := [one.process for one in self.processes if one.process.is_alive()]:
+            running[0].join(_POLL_SECONDS)
+            if any(number in SIGNALS for number in self.signal_queue):
+                for process in running:
+                    process.kill()
+                raise SystemExit(1)
 
 
 def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -> None:
-    """Serve the gateway until SIGTERM or Ctrl-C.
+    """Serve the gateway until SIGTERM or Ctrl-C, and return.
 
     Args:
         host: The address to bind.
@@ -79,12 +93,14 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         graph: ``module:function`` of the graph; ``None``: THREADKEEP_GRAPH.
 
     Raises:
-        SettingsError: A setting is missing or invalid; the message names it.
+        SettingsError: A setting is missing or invalid, or the port is taken; the message says which.
+        StorageError: The storage cannot be used as it is; one that does not answer is waited for.
     """
-    settings = GatewaySettings()
+    settings = GatewaySettings.load()
     if settings.single_user is not None and not is_loopback(host):
         msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address, not {host}."
         raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
+    asyncio.run(_require_usable(graph, settings))
     config = uvicorn.Config(
         partial(application, graph, workers=workers),  # a process that is started later imports it
         factory=True,
@@ -97,11 +113,95 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         access_log=False,
         server_header=False,
     )
-    if workers == 1:
-        uvicorn.Server(config).run()
-        return
-    _build(graph, settings)  # what is wrong is told once, here, and not by each process
-    Multiprocess(config, sockets=[config.bind_socket()]).run()
+    with bind(host, port) as listening, _exits_cleanly():
+        address, number, *_ = listening.getsockname()
+        _log.info("Threadkeep is running on http://%s:%d", f"[{address}]" if ":" in address else address, number)
+        if workers == 1:
+            uvicorn.Server(config).run([listening])
+        else:
+            GatewayProcesses(config, sockets=[listening]).run()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to the address.
+
+    Raises:
+        SettingsError: The port is taken, or this user may not use it, or the machine has no such address.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        msg = f"Port {port} at {host} cannot be used ({error.strerror}); choose others with --port and --host."
+        raise SettingsError(msg) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+async def _require_usable(graph: str | None, settings: GatewaySettings) -> None:
+    """Build and connect everything once before a port is open: what is wrong is told here, once.
+
+    A storage that does not answer is no reason to stop: turns are answered without it, and ``/readyz`` says so.
+    """
+    alone = load_settings(Settings).model_copy(update={"capture": "off"})
+    async with threadkeep.open(settings=alone, embedder="none") as tk:
+        create_app(tk, load_graph(graph or settings.graph, tk), settings)
+        try:
+            await tk.ready()
+        except (StorageUnavailableError, OverloadedError) as error:
+            log.warning("The server starts without its storage: %s", error)
+
+
+@contextmanager
+def _exits_cleanly() -> Generator[None]:
+    """Exit with 0 after a signal: uvicorn raises it once more when it has ended."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, leave) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def draining_on_signal(runs: RunRegistry, seconds: float) -> Generator[None]:
+    """Drain *runs* at the first signal, and then hand it to the server; at the second one, end the process.
+
+    Until the runs have ended the server listens: it answers reads, and refuses turns with status 503. What was
+    acknowledged is stored, so that the end at once loses none of it.
+
+    Args:
+        runs: The runs of this process.
+        seconds: How long those in progress may go on.
+    """
+    loop = asyncio.get_running_loop()
+    seen: set[int] = set()
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def stop(number: int, frame: Any) -> None:
+        if number in seen:
+            os._exit(1)
+        seen.add(number)
+        if len(seen) == 1:
+            loop.call_soon_threadsafe(drain, partial(before[number], number, frame))
+
+    def drain(end: Callable[[], None]) -> None:
+        runs.drain_soon(seconds).add_done_callback(lambda _: end())
+
+    for number in SIGNALS:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
@@ -114,8 +214,9 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
     Raises:
         SettingsError: A setting is missing or invalid; the message names it.
     """
-    settings = GatewaySettings()
-    tk, app = _build(graph, settings)
+    settings = GatewaySettings.load()
+    tk = threadkeep.open(settings=load_settings(Settings))
+    app = create_app(tk, load_graph(graph or settings.graph, tk), settings)
     runs: RunRegistry = app.state.gateway.runs
     stop_metrics = None
     if (port := settings.metrics_port) is not None:
@@ -124,23 +225,17 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(served: FastAPI) -> AsyncGenerator[Any]:
-        _registries.append(runs)
         try:
-            async with serving(served) as state:
-                yield state
+            with draining_on_signal(runs, settings.drain_seconds):
+                async with serving(served) as state:
+                    yield state
+                await tk.aclose()
         finally:
-            _registries.remove(runs)
             if stop_metrics is not None:
                 stop_metrics()
-            await tk.aclose()
 
     app.router.lifespan_context = lifespan
     return app
-
-
-def _build(graph: str | None, settings: GatewaySettings) -> tuple[Threadkeep, FastAPI]:
-    tk = threadkeep.open()
-    return tk, create_app(tk, load_graph(graph or settings.graph, tk), settings)
 
 
 def load_graph(place: str | None, tk: Threadkeep) -> Any:

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from typing_extensions import override
 
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.interfaces import INTERFACES
 from threadkeep.gateway.principals import SCOPES
+from threadkeep.settings import load_settings, with_secret_files
 
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"}
@@ -24,53 +26,90 @@ Words = Annotated[tuple[str, ...], NoDecode]
 
 
 class GatewaySettings(BaseSettings):
-    """The settings of the gateway.
-
-    Attributes:
-        single_user: The user id of every request; then no token is needed.
-        issuers: The issuers of tokens, as the claim ``iss`` names them.
-        audience: What the claim ``aud`` of a token must name.
-        owner_claim: The claim that names the user.
-        tenant_claim: A claim that names a tenant of the issuer; ``None``: the issuer is the tenant.
-        token_algorithms: The algorithms that tokens may be signed with.
-        groups_claim: The claim that names the groups of the user.
-        group_scopes: The scopes of groups, as JSON: ``{"staff": ["chat", "memory:read"]}``.
-        client_id: The client at the first issuer, with which browsers log in; ``None``: there are no browser sessions.
-        client_secret: Its secret, if it has one.
-        public_url: The address of the gateway in browsers, such as ``https://memory.example``.
-        max_requests_per_minute: How many requests of an owner a process answers in a minute.
-        max_turns_per_minute: How many turns of an owner a process begins in a minute.
-        max_turns_per_owner: How many turns of an owner are in progress in a process.
-        max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
-        interfaces: The interfaces that are on; ``None``: those that are installed.
-        push_notifications: Whether A2A clients may name addresses that are told how their tasks end.
-        graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
-        metrics_host: The address at which ``/metrics`` is served.
-        metrics_port: Its port; of several processes each takes the first free one from it on. ``None``: there is none.
-    """
+    """The settings of the gateway, in the order of the documentation."""
 
     model_config = SettingsConfigDict(env_prefix="THREADKEEP_", env_ignore_empty=True, extra="ignore")
 
-    single_user: str | None = None
-    issuers: Words = ()
-    audience: str | None = None
-    owner_claim: str = "sub"
-    tenant_claim: str | None = None
-    token_algorithms: Words = ("RS256", "PS256", "ES256", "ES384", "Ed25519")
-    groups_claim: str = "groups"
-    group_scopes: dict[str, list[str]] = {}
-    client_id: str | None = None
-    client_secret: SecretStr | None = None
-    public_url: str | None = None
-    max_requests_per_minute: int = Field(default=600, ge=1)
-    max_turns_per_minute: int = Field(default=60, ge=1)
-    max_turns_per_owner: int = Field(default=8, ge=1)
-    max_runs: int = Field(default=64, ge=1)
-    interfaces: Words | None = None
-    push_notifications: bool = False
-    graph: str | None = None
-    metrics_host: str = "127.0.0.1"
-    metrics_port: int | None = Field(default=None, ge=1, le=65_000)
+    single_user: str | None = Field(
+        default=None, description="User id of every request, without a token; only at a loopback address."
+    )
+    issuers: Words = Field(
+        default=(), description="Issuers of tokens, as their claim iss names them, separated by commas."
+    )
+    audience: str | None = Field(
+        default=None, description="What the claim aud of a token must name; required with issuers."
+    )
+    owner_claim: str = Field(default="sub", description="Claim of a token that names the user.")
+    tenant_claim: str | None = Field(
+        default=None, description="Claim that names a tenant of the issuer; unset: the issuer is the tenant."
+    )
+    token_algorithms: Words = Field(
+        default=("RS256", "PS256", "ES256", "ES384", "Ed25519"),
+        description="Algorithms that tokens may be signed with, asymmetric ones only, separated by commas.",
+    )
+    groups_claim: str = Field(default="groups", description="Claim of a token that names the groups of the user.")
+    group_scopes: dict[str, list[str]] = Field(
+        default={}, description='Scopes of groups, as JSON: {"staff": ["chat", "memory:read"]}.'
+    )
+    client_id: str | None = Field(
+        default=None, description="Client at the first issuer, with which browsers log in; unset: they cannot."
+    )
+    client_secret: SecretStr | None = Field(default=None, description="Secret of that client, if it has one.")
+    public_url: str | None = Field(
+        default=None, description="Address of the gateway in browsers, such as https://memory.example."
+    )
+    max_requests_per_minute: int = Field(
+        default=600, ge=1, description="How many requests of an owner a process answers in a minute, a whole number."
+    )
+    max_turns_per_minute: int = Field(
+        default=60, ge=1, description="How many turns of an owner a process begins in a minute, a whole number."
+    )
+    max_turns_per_owner: int = Field(
+        default=8, ge=1, description="How many turns of an owner are in progress in a process, a whole number."
+    )
+    max_runs: int = Field(
+        default=64,
+        ge=1,
+        description="How many runs are in progress in a process, a whole number; as many wait for at most 10 seconds.",
+    )
+    drain_seconds: float = Field(
+        default=10,
+        ge=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long runs in progress may go on after SIGTERM, in seconds, a number.",
+    )
+    interfaces: Words | None = Field(
+        default=None, description="Interfaces that are on, of api, langgraph, a2a, mcp and web; unset: the installed."
+    )
+    push_notifications: bool = Field(
+        default=False, description="true or false: whether A2A clients may name addresses that are told about tasks."
+    )
+    graph: str | None = Field(
+        default=None, description="module:function of the graph; unset: the agent of threadkeep chat."
+    )
+    metrics_host: str = Field(default="127.0.0.1", description="Address at which /metrics is served.")
+    metrics_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65_000,
+        description="Port of /metrics; unset: none. Of several processes each takes the first free one from it on.",
+    )
+
+    @classmethod
+    def load(cls) -> GatewaySettings:
+        """Read the environment, and ``.env`` in the current directory, which the environment overrides.
+
+        Raises:
+            SettingsError: One sentence that names the variable.
+        """
+        return load_settings(cls)
+
+    @classmethod
+    @override
+    def settings_customise_sources(cls, *args: Any, **sources: Any) -> tuple[Any, ...]:
+        """Read a secret's value from the file that ``VARIABLE_FILE`` names, too."""
+        return with_secret_files(super().settings_customise_sources(*args, **sources), cls)
 
     @field_validator("issuers", "token_algorithms", "interfaces", mode="before")
     @classmethod

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.gateway.auth import TokenAuthentication
 
 router = APIRouter(tags=["health"])
+
+PROBE_SECONDS: Final = 1.5
+"""How long the storage may take to answer; one that has stalled is reported after this time."""
 
 
 class HealthBody(BaseModel):
@@ -25,13 +31,15 @@ class ReadyBody(BaseModel):
     """Whether the process can answer requests.
 
     Attributes:
-        ready: Whether everything is reachable.
+        ready: Whether everything is reachable, and the process is not stopping.
+        stopping: Whether the process got a signal to stop: it begins no run any more.
         storage: ``ok``, or the code of the error.
         degraded: What works less well, such as ``embedder``.
         unreachable_issuers: The issuers without keys; their tokens get status 503.
     """
 
     ready: bool
+    stopping: bool
     storage: str
     degraded: list[str]
     unreachable_issuers: list[str]
@@ -45,13 +53,16 @@ async def show_health() -> HealthBody:
 
 @router.get("/readyz", responses={503: {"model": ReadyBody}})
 async def show_readiness(request: Request, response: Response) -> ReadyBody:
-    """Return whether the storage and the issuers are reachable; status 503 if one is not."""
+    """Return whether requests are answered: the storage and the issuers are reachable; otherwise status 503."""
     gateway = request.app.state.gateway
     storage, degraded = "ok", list[str]()
     try:
-        degraded = [*(await gateway.tk.ready()).degraded]
+        async with asyncio.timeout(PROBE_SECONDS):
+            degraded = [*(await gateway.tk.ready()).degraded]
     except ThreadkeepError as error:
         storage = error.code
+    except TimeoutError:
+        storage = StorageUnavailableError.code
     unreachable: list[str] = []
     if isinstance(gateway.authenticate, TokenAuthentication):
         for issuer in gateway.authenticate.verifier.issuers.values():
@@ -59,6 +70,9 @@ async def show_readiness(request: Request, response: Response) -> ReadyBody:
                 await issuer.refresh()
             if not issuer.reachable:
                 unreachable.append(issuer.url)
-    ready = storage == "ok" and not unreachable
+    stopping = gateway.runs.draining
+    ready = storage == "ok" and not unreachable and not stopping
     response.status_code = 200 if ready else 503
-    return ReadyBody(ready=ready, storage=storage, degraded=degraded, unreachable_issuers=unreachable)
+    return ReadyBody(
+        ready=ready, stopping=stopping, storage=storage, degraded=degraded, unreachable_issuers=unreachable
+    )

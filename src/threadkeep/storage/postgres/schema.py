@@ -177,7 +177,7 @@ class PostgresSchema:
             return
         problem = "are older than this Threadkeep needs" if state.tables else "are not there yet"
         msg = (
-            f"The tables in {self._where} {problem}, and THREADKEEP_MIGRATE is check; run threadkeep storage migrate, "
+            f"The tables in {self._where} {problem}, and THREADKEEP_MIGRATE is check; run threadkeep migrate, "
             "or start one process with THREADKEEP_MIGRATE=auto, as a user that may change them."
         )
         raise StorageVersionError(msg, server=self._where)

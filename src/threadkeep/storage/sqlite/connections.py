@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeVar, TypeVarTuple
+from typing import Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from threadkeep.errors import (
     ClosedError,
@@ -72,7 +72,14 @@ _FULL_CODES: Final = frozenset(
 )
 
 
-def open_writer(path: Path, *, synchronous: Literal["FULL", "NORMAL"]) -> sqlite3.Connection:
+class FileOptions(NamedTuple):
+    """How a file is opened; see :class:`threadkeep.storage.sqlite.storage.SqliteStorage`."""
+
+    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    migrate: Literal["auto", "check"] = "auto"
+
+
+def open_writer(path: Path, options: FileOptions) -> sqlite3.Connection:
     """Return a connection that writes to the storage at *path*; create the storage if it does not exist.
 
     Raises:
@@ -80,16 +87,19 @@ def open_writer(path: Path, *, synchronous: Literal["FULL", "NORMAL"]) -> sqlite
         StorageVersionError: Another version of Threadkeep wrote it.
         StorageReadOnlyError, StorageFullError, StorageUnavailableError: As they say.
     """
+    may_migrate = options.migrate == "auto"
     if _size(path):
         _check_header(path)
-    else:
+    elif may_migrate:
         _make_file(path)
+    else:
+        raise _unmigrated(path, "do not exist yet")
     with storage_errors(path):
         connection = _connected(path, "rw", seconds=BUSY_SECONDS)
         try:
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute(f"PRAGMA synchronous = {options.synchronous}")
             connection.execute("PRAGMA secure_delete = ON")
-            run_transaction(connection, path, "IMMEDIATE", _make_schema, path)
+            run_transaction(connection, path, "IMMEDIATE", _make_schema, path, may_migrate)
             _use_write_ahead_log(connection, path)
         except BaseException:
             connection.close()
@@ -210,8 +220,12 @@ def _make_file(path: Path) -> None:
         raise StorageError(msg, path=str(path)) from error
 
 
-def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in an empty file, and migrate an older schema; runs in a transaction."""
+def _make_schema(connection: sqlite3.Connection, path: Path, may_migrate: bool) -> None:  # noqa: FBT001 - a value
+    """Create the tables in an empty file, and migrate an older schema; runs in a transaction.
+
+    Raises:
+        StorageVersionError: The schema is newer, or it is older and must not be migrated.
+    """
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
     if version == 0 and tables == 0:
@@ -220,6 +234,8 @@ def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     elif 0 < version < SCHEMA_VERSION:
+        if not may_migrate:
+            raise _unmigrated(path, "are older than this Threadkeep needs")
         for number in range(version + 1, SCHEMA_VERSION + 1):
             _execute_script(connection, _FOLDER / f"{number:04d}.sql")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -229,6 +245,11 @@ def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{SCHEMA_VERSION}). Upgrade Threadkeep, or choose another path."
         )
         raise StorageVersionError(msg, path=str(path))
+
+
+def _unmigrated(path: Path, problem: str) -> StorageVersionError:
+    msg = f"The tables of {path} {problem}, and THREADKEEP_MIGRATE is check; run threadkeep migrate."
+    return StorageVersionError(msg, path=str(path))
 
 
 def _execute_script(connection: sqlite3.Connection, path: Path) -> None:
@@ -459,15 +480,13 @@ _inherited: Final[list[SqliteConnections]] = []
 """Connections of a parent process: SQLite forbids a forked child to use them, even to close them."""
 
 
-def open_connections(
-    path: Path, synchronous: Literal["FULL", "NORMAL"], writer: ThreadPoolExecutor
-) -> SqliteConnections:
+def open_connections(path: Path, options: FileOptions, writer: ThreadPoolExecutor) -> SqliteConnections:
     """Open the storage at *path*; runs in the thread of *writer*, which the connections then own.
 
     Raises:
         StorageError: See :func:`open_writer`.
     """
-    connection = open_writer(path, synchronous=synchronous)
+    connection = open_writer(path, options)
     try:
         with storage_errors(path):
             ((birth,),) = connection.execute(SQL["birth"]).fetchall()

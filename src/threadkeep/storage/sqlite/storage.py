@@ -46,6 +46,7 @@ from threadkeep.storage.rows import (
 )
 from threadkeep.storage.sqlite.connections import (
     SQL,
+    FileOptions,
     SqliteConnections,
     open_connections,
     rewrite,
@@ -74,6 +75,7 @@ class SqliteStorage(StorageBase):
         clock: Returns the storage's time.
         synchronous: ``FULL``: a commit that returned survives a power cut. ``NORMAL``: it survives the
             process, and a power cut may take the last commits; it saves the sync of the disk.
+        migrate: ``auto``: tables are created and migrated as needed; ``check``: they must be up to date.
     """
 
     name: str = "sqlite"
@@ -85,10 +87,11 @@ class SqliteStorage(StorageBase):
         key_prefix: str = "",
         clock: Clock,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        migrate: Literal["auto", "check"] = "auto",
     ) -> None:
         super().__init__(str(path), clock)
         self._path = path
-        self._synchronous: Literal["FULL", "NORMAL"] = synchronous
+        self._options = FileOptions(synchronous, migrate)
         self._connections: SqliteConnections  # from _open on
         self._tables = SqliteTables(key_prefix)
         self._commits = GroupCommit(self._tables, self._now)
@@ -118,7 +121,7 @@ class SqliteStorage(StorageBase):
         writer = ThreadPoolExecutor(1, "threadkeep-sqlite-writer")
         loop = asyncio.get_running_loop()
         try:
-            connections = await loop.run_in_executor(writer, open_connections, self._path, self._synchronous, writer)
+            connections = await loop.run_in_executor(writer, open_connections, self._path, self._options, writer)
         except BaseException:
             writer.shutdown()
             raise
