@@ -29,6 +29,9 @@ _FALSY: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
 
 AnySettings = TypeVar("AnySettings", bound=BaseSettings)
 
+SECRET_FILE: Final = re.compile(r"_(DSN|KEYS?|SECRET|UR[IL])_FILE$")
+"""What the variable of a secret's file ends with; other programs have variables of other files."""
+
 ENV_FILE: Final = Path(".env")
 """The file of the working directory that the command line reads beside the environment."""
 
@@ -346,7 +349,7 @@ class _SecretFiles(PydanticBaseSettingsSource):
     @override
     def __call__(self) -> dict[str, Any]:
         in_force = _environment(self._env_file)
-        named = [name for name, path in in_force.items() if path and name.endswith("_FILE")]
+        named = [name for name, path in in_force.items() if path and SECRET_FILE.search(name)]
         files = secret_file_variables(self.settings_cls) if named else {}
         return dict(self._read(files[name], name, in_force) for name in named if name in files)
 

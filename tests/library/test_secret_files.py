@@ -8,7 +8,7 @@ import pytest
 
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.settings import GatewaySettings
-from threadkeep.settings import Settings, load_settings, resolved
+from threadkeep.settings import SECRET_FILE, Settings, load_settings, resolved, secret_file_variables
 
 DSN = "LANGGRAPH_STORE_POSTGRES_DSN"
 
@@ -32,6 +32,14 @@ def test_a_secret_is_read_from_its_file(secret: Path, monkeypatch: pytest.Monkey
     assert settings.store_postgres_dsn.get_secret_value() == "postgresql://u:hunter2@db/memory"
     row = next(row for row in resolved(settings) if row.variable == DSN)
     assert (row.value, row.origin) == ("********", f"{DSN}_FILE")
+
+
+@pytest.mark.parametrize("settings", [Settings, GatewaySettings])
+def test_the_variable_of_every_file_is_looked_for(settings: type[Settings | GatewaySettings]):
+    files = secret_file_variables(settings)
+
+    assert files
+    assert [name for name in files if not SECRET_FILE.search(name)] == []
 
 
 def test_each_name_of_a_secret_has_a_file(secret: Path, monkeypatch: pytest.MonkeyPatch):
