@@ -54,11 +54,15 @@ class OidcProvider(LoopbackServer):
 
     Attributes:
         fetches: How often its keys were fetched.
+        user: Who logs in without a hint.
+        groups: The groups of each user.
         down: Whether it answers every request with an error.
     """
 
     def __init__(self) -> None:
         self.fetches = 0
+        self.user = "ana"
+        self.groups: dict[str, list[str]] = {}
         self.down = False
         self.codes: dict[str, dict[str, str]] = {}
         self.keys: dict[str, Any] = {}
@@ -91,11 +95,16 @@ class OidcProvider(LoopbackServer):
             nonce: str,
             code_challenge: str,
             code_challenge_method: str,
-            login_hint: str = "ana",
+            login_hint: str | None = None,
         ) -> Any:
             assert code_challenge_method == "S256"
             code = secrets.token_urlsafe(16)
-            self.codes[code] = {"challenge": code_challenge, "nonce": nonce, "user": login_hint, "uri": redirect_uri}
+            self.codes[code] = {
+                "challenge": code_challenge,
+                "nonce": nonce,
+                "user": login_hint or self.user,
+                "uri": redirect_uri,
+            }
             return RedirectResponse(f"{redirect_uri}?{urlencode({'code': code, 'state': state})}", 302)
 
         @app.post("/token")
@@ -107,6 +116,7 @@ class OidcProvider(LoopbackServer):
             if grant is None or grant["challenge"] != challenge or grant["uri"] != redirect_uri:
                 return JSONResponse({"error": "invalid_grant"}, 400)
             claims = self.claims(grant["user"], aud=CLIENT_ID, nonce=grant["nonce"], sid=f"sid-{grant['user']}")
+            claims |= {"groups": groups} if (groups := self.groups.get(grant["user"])) else {}
             identity = self.sign(claims, {"typ": "JWT"})
             return {"id_token": identity, "access_token": self.token(grant["user"]), "token_type": "Bearer"}
 

@@ -28,6 +28,8 @@ TURNS = ("/chat/stream", "/runs/stream", "/runs/wait", "/runs")
 """Routes that begin a turn."""
 
 UNKNOWN = "f" * 32
+ABSENT = "e" * 32
+"""In no body, so no request creates it."""
 """An id of nothing."""
 
 
@@ -75,7 +77,7 @@ class Fuzzer:
         }
         made: dict[str, Any] = {"method": method, "url": filled(template, named), "params": query, "headers": headers}
         if any(value in self._foreign for value in named.values()) and "Idempotency-Key" not in headers:
-            made["twin"] = filled(template, dict.fromkeys(named, UNKNOWN))
+            made["twin"] = filled(template, dict.fromkeys(named, ABSENT))
         content = operation.get("requestBody", {}).get("content", {})
         if "application/json" in content:
             made["json"] = self._value(content["application/json"]["schema"], "")

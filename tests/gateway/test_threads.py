@@ -8,6 +8,7 @@ import pytest
 
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, problem_of
+from threadkeep.gateway.run_models import thread_of_run
 
 MISSING = ("/threads/none", "/threads/none/messages", "/threads/none/state", "/threads/none/history")
 
@@ -68,14 +69,16 @@ class TestList:
         release = asyncio.Event()
         gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)))
         async with gateway.client() as client, gateway.stream(client, {"message": "Hi", "thread_id": "t"}) as events:
-            await anext(events)
+            begun = await anext(events)
             await anext(events)
             during = (await client.get("/threads/t")).json()["status"]
+            run_id = (await client.get("/threads/t/state")).json()["run_id"]
             gateway.call(release.set)
             _ = [event async for event in events]
             after = (await client.get("/threads/t")).json()["status"]
 
         assert (during, after) == ("running", "idle")
+        assert (run_id, thread_of_run(run_id)) == (begun.data["run_id"], "t")
 
 
 class TestContents:
@@ -125,3 +128,34 @@ class TestContents:
     async def test_ids_of_any_text_answer(self, gateway: GatewayWorld, thread_id: str):
         async with gateway.client() as client:
             assert (await client.get(f"/threads/{thread_id}")).status_code in (404, 422)
+
+
+class TestBranches:
+    async def test_a_turn_extends_an_earlier_checkpoint(self, gateway: GatewayWorld):
+        """Both branches stay readable; their checkpoints have the same parent."""
+        async with gateway.client() as client:
+            await gateway.turn(client, "I live in Rome.", thread_id="t")
+            base = (await client.get("/threads/t/state")).json()["checkpoint_id"]
+            await gateway.turn(client, "first", thread_id="t")
+            tip = (await client.get("/threads/t/state")).json()["checkpoint_id"]
+            await gateway.turn(client, "second", thread_id="t", checkpoint_id=base)
+            newest = (await client.get("/threads/t/messages")).json()["messages"]
+            earlier = (await client.get("/threads/t/messages", params={"checkpoint_id": tip})).json()["messages"]
+            history = (await client.get("/threads/t/history", params={"limit": 100})).json()["checkpoints"]
+
+        assert [one["text"] for one in newest] == ["I live in Rome.", "Noted.", "second", "Noted."]
+        assert [one["text"] for one in earlier] == ["I live in Rome.", "Noted.", "first", "Noted."]
+        assert len([one for one in history if one["parent_checkpoint_id"] == base]) == 2
+
+    async def test_an_unknown_checkpoint_is_refused(self, gateway: GatewayWorld):
+        """Without the thread, or with one that is not in it; nothing is written."""
+        async with gateway.client() as client:
+            await gateway.turn(client, "I live in Rome.", thread_id="t")
+            body = {"message": "x", "checkpoint_id": "none"}
+            alone = await client.post("/chat/stream", json=body)
+            unknown = await client.post("/chat/stream", json={**body, "thread_id": "t"})
+            read = await client.get("/threads/t/messages", params={"checkpoint_id": "none"})
+            messages = (await client.get("/threads/t/messages")).json()["messages"]
+
+        assert (alone.status_code, unknown.status_code, read.status_code) == (422, 422, 422)
+        assert len(messages) == 2

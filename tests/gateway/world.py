@@ -108,6 +108,12 @@ class GatewayWorld:
         return self.app.state.gateway.runs
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the server."""
+        assert self._loop is not None
+        return self._loop
+
+    @property
     def origin(self) -> str:
         port = self._server.servers[0].sockets[0].getsockname()[1]
         return f"http://127.0.0.1:{port}"

@@ -1,15 +1,34 @@
-"""The built web page; without Node's packages the tests are skipped, visibly, and fail in continuous integration."""
+"""The built page, a browser, and a gateway with users of a provider; what is missing skips the test, or fails in CI."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.gateway.conftest import gateway, open_gateway, provider  # noqa: F401 - fixtures
+from tests.gateway import conftest as gateway_conftest
+from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
+from tests.gateway.world import GatewayWorld
+from tests.web.browser import Network, chromium
+from threadkeep.testing import ScriptedModel
 from tools import web
+
+open_gateway = gateway_conftest.open_gateway
+provider = gateway_conftest.provider
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the test, or fail it in continuous integration."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +37,87 @@ def assets() -> Path:
     try:
         return web.build()
     except (RuntimeError, subprocess.CalledProcessError) as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(f"The web page cannot be built: {error}")
+        missing(f"The web page cannot be built: {error}")
+
+
+@pytest.fixture(scope="session")
+def browser(assets: Path) -> Iterator[Browser]:
+    """A Chromium of this machine."""
+    program = chromium()
+    if program is None:
+        missing("There is no Chromium on this machine; on Debian: apt install chromium")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+class Site:
+    """A gateway with users of an OIDC provider, as browsers reach it.
+
+    Attributes:
+        gateway: The gateway.
+        network: What is between it and the browsers.
+        foreign: The addresses outside it that a page asked for.
+        problems: What pages wrote to their consoles as errors, and errors of scripts.
+    """
+
+    def __init__(self, gateway: GatewayWorld, network: Network, provider: OidcProvider, browser: Browser) -> None:
+        self.gateway = gateway
+        self.network = network
+        self.foreign: list[str] = []
+        self.problems: list[str] = []
+        self._provider = provider
+        self._browser = browser
+        self._contexts: list[BrowserContext] = []
+
+    def open(self, user: str = "ana", **options: Any) -> Page:
+        """Return a page of a browser in which *user* has signed in."""
+        context = self._browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        self._contexts.append(context)
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        page.on("request", lambda request: self._note(request.url))
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.sign_in(page, user)
+        return page
+
+    def sign_in(self, page: Page, user: str) -> None:
+        """Sign in at the provider, which takes the user from a hint in the address."""
+        self._provider.user = user
+        page.goto(self.network.origin)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("Message", exact=True).wait_for()
+
+    def close(self) -> None:
+        """Close the browsers."""
+        for context in self._contexts:
+            context.close()
+
+    def _note(self, url: str) -> None:
+        parts = urlsplit(url)
+        known = {urlsplit(self.network.origin).netloc, urlsplit(self._provider.origin).netloc}
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.netloc not in known:
+            self.foreign.append(url)
+
+
+OpenSite = Callable[..., Site]
+
+
+@pytest.fixture
+def open_site(browser: Browser, provider: OidcProvider, tmp_path: Path) -> Iterator[OpenSite]:
+    """Return what opens a site for this test."""
+    with ExitStack() as stack:
+
+        def opened(model: ScriptedModel | None = None, **options: Any) -> Site:
+            network = stack.enter_context(Network())
+            settings: dict[str, Any] = {"issuers": (provider.origin,), "audience": AUDIENCE, "client_id": CLIENT_ID}
+            settings |= {"public_url": network.origin, "max_requests_per_minute": 10**6, **options}
+            url = f"sqlite:///{tmp_path / 'memory.db'}"
+            gateway = stack.enter_context(GatewayWorld(url, model or ScriptedModel(), **settings))
+            network.target = urlsplit(gateway.origin).port or 0
+            site = Site(gateway, network, provider, browser)
+            stack.callback(site.close)
+            return site
+
+        yield opened

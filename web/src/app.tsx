@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useState } from "react";
-import { loadSession, signIn, signOut, type SessionState } from "./session.ts";
+import { Shell } from "./shell.tsx";
+import { loadSession, signIn, type SessionState } from "./session.ts";
 import { texts } from "./texts.ts";
 
 export function App() {
@@ -10,18 +11,13 @@ export function App() {
     case "loading":
       return <Notice text={texts.loading} />;
     case "signed-out":
-      return <Notice text={texts.signInHint} action={texts.signIn} onAction={signIn} />;
+      return <Notice text={texts.signInHint} action={texts.signIn} onAction={() => signIn()} />;
     case "no-sessions":
       return <Notice text={texts.noSessions} />;
     case "unavailable":
       return <Notice text={texts.unavailable} action={texts.tryAgain} onAction={load} />;
     case "signed-in":
-      return (
-        <Notice
-          text={texts.signedInAs(session.user.userId)}
-          {...(session.user.hasSession ? { action: texts.signOut, onAction: () => void signOut() } : {})}
-        />
-      );
+      return <Shell user={session.user} />;
   }
 }
 

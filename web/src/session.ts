@@ -37,10 +37,12 @@ async function loadOnlyUser(): Promise<SessionState> {
   }
 }
 
-/** Go to the sign-in of the issuer, and return to this view. */
-export function signIn(): void {
+/** Go to the sign-in of the issuer, and return to this view; or do so in another tab, and keep this page as it is. */
+export function signIn(inNewTab = false): void {
   const here = `${location.pathname}${location.hash}`;
-  location.assign(`/auth/login?${new URLSearchParams({ return_to: here })}`);
+  const address = `/auth/login?${new URLSearchParams({ return_to: here })}`;
+  if (inNewTab) window.open(address, "_blank", "noopener");
+  else location.assign(address);
 }
 
 /** End the session, and leave the page so that nothing of the user stays in it. */

@@ -66,6 +66,7 @@ class TurnRequest:
         thread_id: The thread.
         message: The user's message; ``None``: the run answers a question of an earlier one.
         answer: The answer to that question.
+        checkpoint_id: The checkpoint that the run extends; ``None``: the newest.
         memory: Whether the turn recalls and learns.
         cancel_on_disconnect: Whether the run is cancelled once no client reads it.
         documents: The files of the message.
@@ -78,6 +79,7 @@ class TurnRequest:
     thread_id: str
     message: str | None
     answer: Any = None
+    checkpoint_id: str | None = None
     memory: bool = True
     cancel_on_disconnect: bool = False
     documents: tuple[UploadedDocument, ...] = ()

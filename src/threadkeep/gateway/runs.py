@@ -429,7 +429,8 @@ class RunRegistry:
             await self._run_call(run, request.call)
             return
         run.began.set()
-        config = self._view.config(request.owner, thread_id=request.thread_id, memory=request.memory)
+        keys = {} if request.checkpoint_id is None else {"checkpoint_id": request.checkpoint_id}
+        config = self._view.config(request.owner, thread_id=request.thread_id, memory=request.memory, **keys)
         if request.message is None:
             given = self._view.resume(request.answer)
         else:

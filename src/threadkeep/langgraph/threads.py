@@ -263,15 +263,27 @@ class ThreadService:
             raise _not_found(thread_id)
         return found
 
-    async def messages(self, thread_id: str, *, owner: str | Owner | None = None) -> list[Message]:
+    async def messages(
+        self, thread_id: str, *, checkpoint_id: str | None = None, owner: str | Owner | None = None
+    ) -> list[Message]:
         """Return the messages of a thread, oldest first.
+
+        Args:
+            thread_id: The thread.
+            checkpoint_id: Up to which checkpoint; ``None``: the newest.
+            owner: The owner.
 
         Raises:
             ThreadNotFoundError: The owner has no thread of this id.
+            InvalidInputError: There is no such checkpoint.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         await self.require(named, owner=owner)
-        found = await (await self._view(named, owner)).aget_tuple({"configurable": {"thread_id": named}})
+        where = {"thread_id": named} | ({} if checkpoint_id is None else {"checkpoint_id": checkpoint_id})
+        found = await (await self._view(named, owner)).aget_tuple({"configurable": where})
+        if found is None and checkpoint_id is not None:
+            msg = f"Thread {thread_id!r} has no checkpoint {checkpoint_id!r}."
+            raise InvalidInputError(msg)
         return plain_messages(found.checkpoint["channel_values"].get("messages") or ()) if found else []
 
     async def ids(self, owner: str | Owner | None = None) -> Sequence[str]:

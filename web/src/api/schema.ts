@@ -721,7 +721,7 @@ export interface paths {
         };
         /**
          * Show Messages
-         * @description Return the messages of a thread, oldest first.
+         * @description Return the messages of a thread, oldest first; with *checkpoint_id*, those of the branch that ends there.
          */
         get: operations["show_messages_api_threads__thread_id__messages_get"];
         put?: never;
@@ -1033,10 +1033,13 @@ export interface components {
          *     Attributes:
          *         message: What the user says.
          *         thread_id: The conversation; without one, a new one begins.
+         *         checkpoint_id: The checkpoint of the thread that the turn extends: a branch; without one, the newest.
          *         memory: Whether the agent uses and learns memories in this turn.
          *         on_disconnect: Whether the run continues if the client disconnects.
          */
         ChatBody: {
+            /** Checkpoint Id */
+            checkpoint_id?: string | null;
             /**
              * Memory
              * @default on
@@ -1887,10 +1890,12 @@ export interface components {
          *
          *     Attributes:
          *         checkpoint_id: Its id; ``None``: the thread has no checkpoint.
+         *         parent_checkpoint_id: The checkpoint that it extends; several extend the same one where the thread branches.
          *         created_at: When it was written.
          *         next: The nodes that would run next.
          *         interrupts: What the thread asks.
          *         messages: How many messages it has.
+         *         run_id: The run to join, or with which to answer what the thread asks; in ``/state`` only.
          */
         StateBody: {
             /** Checkpoint Id */
@@ -1908,6 +1913,10 @@ export interface components {
             messages: number;
             /** Next */
             next: string[];
+            /** Parent Checkpoint Id */
+            parent_checkpoint_id: string | null;
+            /** Run Id */
+            run_id?: string | null;
         };
         /**
          * StoppedBody
@@ -2478,6 +2487,7 @@ export interface operations {
         requestBody: {
             content: {
                 "multipart/form-data": {
+                    checkpoint_id?: string;
                     files?: string[];
                     /** @enum {string} */
                     memory?: "on" | "off";
@@ -3779,7 +3789,9 @@ export interface operations {
     };
     show_messages_api_threads__thread_id__messages_get: {
         parameters: {
-            query?: never;
+            query?: {
+                checkpoint_id?: string | null;
+            };
             header?: never;
             path: {
                 thread_id: string;

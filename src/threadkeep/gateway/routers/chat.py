@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, request_key
+from threadkeep.gateway.inputs import client_of
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
@@ -30,6 +31,7 @@ router = APIRouter(tags=["chat"])
 
 MESSAGE_CHARACTERS = 64_000
 ID_CHARACTERS = 1000
+CHECKPOINT_CHARACTERS = 100
 FORM_BYTES: Final = MAX_FILES * MAX_FILE_BYTES + 1_000_000
 _FIELDS: Final = 10
 
@@ -43,6 +45,7 @@ FORM: Final[dict[str, Any]] = {
     "properties": {
         "message": {"type": "string", "minLength": 1, "maxLength": MESSAGE_CHARACTERS},
         "thread_id": {"type": "string", "minLength": 1, "maxLength": ID_CHARACTERS},
+        "checkpoint_id": {"type": "string", "minLength": 1, "maxLength": CHECKPOINT_CHARACTERS},
         "memory": {"type": "string", "enum": ["on", "off"]},
         "on_disconnect": {"type": "string", "enum": ["continue", "cancel"]},
         "files": {
@@ -88,6 +91,7 @@ class ChatBody(BaseModel):
     Attributes:
         message: What the user says.
         thread_id: The conversation; without one, a new one begins.
+        checkpoint_id: The checkpoint of the thread that the turn extends: a branch; without one, the newest.
         memory: Whether the agent uses and learns memories in this turn.
         on_disconnect: Whether the run continues if the client disconnects.
     """
@@ -96,10 +100,18 @@ class ChatBody(BaseModel):
 
     message: str = Field(min_length=1, max_length=MESSAGE_CHARACTERS)
     thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
+    checkpoint_id: str | None = Field(default=None, min_length=1, max_length=CHECKPOINT_CHARACTERS)
     memory: Literal["on", "off"] = "on"
     on_disconnect: Literal["continue", "cancel"] = "continue"
 
-    _no_nul = field_validator("message", "thread_id")(without_nul)
+    _no_nul = field_validator("message", "thread_id", "checkpoint_id")(without_nul)
+
+    @model_validator(mode="after")
+    def _require_thread(self) -> Self:
+        if self.checkpoint_id is not None and self.thread_id is None:
+            msg = "checkpoint_id needs the thread_id of its thread"
+            raise ValueError(msg)
+        return self
 
 
 @router.post("/chat/stream", response_class=EventStreamResponse, status_code=200, responses=STREAM)
@@ -110,6 +122,7 @@ async def stream(
     runs: RunRegistry = request.app.state.gateway.runs
     del idempotency_key  # declared for the schema
     key = request_key(request, principal, body.model_dump_json())
+    await _require_checkpoint(request, principal, body)
     return followed(runs, await runs.begin(_turn(principal, body), key=key), 0)
 
 
@@ -140,6 +153,7 @@ async def stream_files(
                 text = await extract_text(await file.read(), runs.children)
                 documents.append(UploadedDocument(file.filename or "", text))
     require_total(documents)
+    await _require_checkpoint(request, principal, body)
     turn = replace(_turn(principal, body), documents=tuple(documents))
     del idempotency_key  # declared for the schema
     texts = [part for document in documents for part in (document.name, document.text)]
@@ -147,11 +161,19 @@ async def stream_files(
     return followed(runs, await runs.begin(turn, key=key), 0)
 
 
+async def _require_checkpoint(request: Request, principal: Principal, body: ChatBody) -> None:
+    """Refuse a turn on a checkpoint that is not there: the graph would begin a thread without its messages."""
+    if body.checkpoint_id is not None and body.thread_id is not None:
+        threads = client_of(request, principal).threads
+        await threads.messages(body.thread_id, checkpoint_id=body.checkpoint_id)
+
+
 def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
     return TurnRequest(
         principal.owner,
         body.thread_id or new_id(),
         body.message,
+        checkpoint_id=body.checkpoint_id,
         memory=body.memory == "on",
         cancel_on_disconnect=body.on_disconnect == "cancel",
     )

@@ -13,6 +13,7 @@ from typing_extensions import override
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import OwnerClient, client_of
 from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
+from threadkeep.gateway.run_models import new_run_id
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.ids import new_id
 
@@ -130,13 +131,17 @@ class StateBody(BaseModel):
 
     Attributes:
         checkpoint_id: Its id; ``None``: the thread has no checkpoint.
+        parent_checkpoint_id: The checkpoint that it extends; several extend the same one where the thread branches.
         created_at: When it was written.
         next: The nodes that would run next.
         interrupts: What the thread asks.
         messages: How many messages it has.
+        run_id: The run to join, or with which to answer what the thread asks; in ``/state`` only.
     """
 
+    run_id: str | None = None
     checkpoint_id: str | None
+    parent_checkpoint_id: str | None
     created_at: str | None
     next: list[str]
     interrupts: list[dict[str, Any]]
@@ -218,9 +223,14 @@ async def delete_thread(thread_id: ThreadPath, request: Request, principal: Chat
 
 
 @router.get("/{thread_id}/messages")
-async def show_messages(thread_id: ThreadPath, request: Request, principal: Chatting) -> MessagesBody:
-    """Return the messages of a thread, oldest first."""
-    messages = await client_of(request, principal).threads.messages(thread_id)
+async def show_messages(
+    thread_id: ThreadPath,
+    request: Request,
+    principal: Chatting,
+    checkpoint_id: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
+) -> MessagesBody:
+    """Return the messages of a thread, oldest first; with *checkpoint_id*, those of the branch that ends there."""
+    messages = await client_of(request, principal).threads.messages(thread_id, checkpoint_id=checkpoint_id)
     return MessagesBody(
         messages=[MessageBody(message_id=one.message_id, role=one.role, text=one.text) for one in messages]
     )
@@ -232,7 +242,11 @@ async def show_state(thread_id: ThreadPath, request: Request, principal: Chattin
     await client_of(request, principal).threads.require(thread_id)
     gateway = request.app.state.gateway
     config = gateway.tk.per_run_owner().config(principal.owner, thread_id=thread_id)
-    return _state(await gateway.graph.aget_state(config))
+    state = _state(await gateway.graph.aget_state(config))
+    runs: RunRegistry = gateway.runs
+    kept = next((run.run_id for run in runs.of_thread(principal.owner, thread_id)), None)
+    run_id = kept or (new_run_id(thread_id) if state.interrupts else None)  # any run's id names its thread
+    return state.model_copy(update={"run_id": run_id})
 
 
 @router.get("/{thread_id}/history")
@@ -275,6 +289,7 @@ def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:
 def _state(state: Any) -> StateBody:
     return StateBody(
         checkpoint_id=state.config["configurable"].get("checkpoint_id"),
+        parent_checkpoint_id=(state.parent_config or {}).get("configurable", {}).get("checkpoint_id"),
         created_at=state.created_at,
         next=[*state.next],
         interrupts=[{"id": one.id, "value": one.value} for one in state.interrupts],

@@ -1,0 +1,52 @@
+// The conversations that were opened since the page was loaded; one that runs goes on while another is shown.
+import { useSyncExternalStore } from "react";
+import { loadInbox } from "../stores/memories.ts";
+import { loadThreads } from "../stores/threads.ts";
+import { chatAddress, parseRoute, replaceAddress } from "../route.ts";
+import { Chat } from "./chat.ts";
+import { loadTurnMemories } from "./turn-memory.ts";
+
+interface OpenChat {
+  id: number;
+  chat: Chat;
+}
+
+const open = new Map<string, OpenChat>();
+let fresh: OpenChat | null = null;
+let count = 0;
+
+function opened(threadId: string | null): OpenChat {
+  const known = threadId === null ? fresh : open.get(threadId);
+  if (known) return known;
+  const made: OpenChat = { id: ++count, chat: new Chat(threadId, (chat) => onThread(made, chat)) };
+  if (threadId === null) fresh = made;
+  else open.set(threadId, made);
+  return made;
+}
+
+/** A new conversation has its thread, or a turn has ended: the lists are read again. */
+function onThread(made: OpenChat, chat: Chat): void {
+  const { threadId } = chat.state();
+  if (threadId === null) return;
+  if (fresh === made) {
+    fresh = null;
+    open.set(threadId, made);
+    if (parseRoute(location.hash).threadId === null) replaceAddress(chatAddress(threadId));
+  }
+  void loadThreads();
+  void loadInbox();
+  void loadTurnMemories();
+}
+
+/** Begin a new conversation, also where one was begun and nothing was sent. */
+export function forgetChat(threadId: string): void {
+  open.delete(threadId);
+}
+
+export function useChats(threadId: string | null): OpenChat {
+  return opened(threadId);
+}
+
+export function useChatState(chat: Chat) {
+  return useSyncExternalStore(chat.subscribe, chat.state);
+}

@@ -1,0 +1,50 @@
+// A proposal with what it would replace and why it waits; the user approves, edits or rejects it.
+import { useState } from "react";
+import { TextDialog } from "../components/controls.tsx";
+import { chatAddress } from "../route.ts";
+import { decide, type Proposal } from "../stores/memories.ts";
+import { texts } from "../texts.ts";
+
+export function ProposalCard({ proposal, canDecide }: { proposal: Proposal; canDecide: boolean }) {
+  const [edits, setEdits] = useState(false);
+  const source = proposal.sources.at(-1);
+  return (
+    <li className="memory proposal">
+      {proposal.base_text === null ? null : (
+        <p>
+          <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
+        </p>
+      )}
+      <p>{proposal.text}</p>
+      <p className="quiet">{texts.proposalReason(proposal.reason)}</p>
+      <p className="memory-source">
+        <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>
+        {source?.thread_id ? <a href={chatAddress(source.thread_id, source.message_id)}>{texts.source}</a> : null}
+      </p>
+      {canDecide ? (
+        <div className="actions">
+          <button type="button" onClick={() => void decide(proposal.proposal_id, false)}>
+            {texts.reject}
+          </button>
+          <button type="button" onClick={() => setEdits(true)}>
+            {texts.edit}
+          </button>
+          <button type="button" className="primary" onClick={() => void decide(proposal.proposal_id, true)}>
+            {texts.approve}
+          </button>
+        </div>
+      ) : null}
+      {edits ? (
+        <TextDialog
+          title={texts.correctTitle}
+          label={texts.memoryText}
+          text={proposal.text}
+          action={texts.approve}
+          rows={3}
+          onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
+          onClose={() => setEdits(false)}
+        />
+      ) : null}
+    </li>
+  );
+}

@@ -1,0 +1,38 @@
+// The view that the address names, in its fragment.
+import { useSyncExternalStore } from "react";
+
+export type Route =
+  | { view: "chat"; threadId: string | null; messageId: string | null };
+
+/** Return the route of a fragment such as `#/chat/ID?message=ID`. */
+export function parseRoute(fragment: string): Route {
+  const [path = "", query = ""] = fragment.replace(/^#\/?/, "").split("?");
+  const [view, id] = path.split("/").map((part) => decodeURIComponent(part));
+  const messageId = new URLSearchParams(query).get("message");
+  if (view === "chat" && id) return { view: "chat", threadId: id, messageId };
+  return { view: "chat", threadId: null, messageId: null };
+}
+
+export const chatAddress = (threadId: string | null, messageId: string | null = null): string =>
+  threadId === null
+    ? "#/"
+    : `#/chat/${encodeURIComponent(threadId)}${messageId === null ? "" : `?${new URLSearchParams({ message: messageId })}`}`;
+
+export function go(address: string): void {
+  location.hash = address;
+}
+
+/** Change the address of the view that is shown, without a step in the history. */
+export function replaceAddress(address: string): void {
+  history.replaceState(null, "", address);
+  window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+const subscribe = (listener: () => void) => {
+  window.addEventListener("hashchange", listener);
+  return () => window.removeEventListener("hashchange", listener);
+};
+
+export function useFragment(): string {
+  return useSyncExternalStore(subscribe, () => location.hash);
+}

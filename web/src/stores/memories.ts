@@ -1,0 +1,108 @@
+// What the user does with memories; every view that shows one sees the change.
+import { ApiError, call, type Schemas } from "../api/client.ts";
+import { texts } from "../texts.ts";
+import { Store } from "./store.ts";
+import { attempt, showToast } from "./toasts.ts";
+
+export type Memory = Schemas["MemoryBody"];
+export type Proposal = Schemas["ProposalBody"];
+
+/** What is known about a memory since this page was loaded; null: it is forgotten. */
+export const memories = new Store<ReadonlyMap<string, Memory | null>>(new Map());
+
+function note(memoryId: string, memory: Memory | null): void {
+  memories.update((known) => new Map(known).set(memoryId, memory));
+}
+
+/** Read a memory, also one that was forgotten meanwhile. */
+export async function readMemory(memoryId: string): Promise<Memory | null> {
+  try {
+    const memory = await call("get", "/api/memories/{memory_id}", { path: { memory_id: memoryId } });
+    note(memoryId, memory);
+    return memory;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) note(memoryId, null);
+    else throw error;
+    return null;
+  }
+}
+
+export async function correctMemory(memoryId: string, text: string): Promise<void> {
+  await change(memoryId, async (memory) => {
+    await correct(memory, text);
+    showToast(texts.corrected, { label: texts.undo, run: () => void change(memoryId, (now) => correct(now, memory.text)) });
+  });
+}
+
+async function correct(memory: Memory, text: string): Promise<void> {
+  const corrected = await call("patch", "/api/memories/{memory_id}", {
+    path: { memory_id: memory.memory_id },
+    body: { text, approved: memory.kind === "procedural" },
+    ifMatch: memory.revision,
+  });
+  note(memory.memory_id, corrected);
+}
+
+export async function forgetMemory(memoryId: string): Promise<void> {
+  await change(memoryId, async (memory) => {
+    const path = { memory_id: memoryId };
+    const gone = await call("delete", "/api/memories/{memory_id}", { path, ifMatch: memory.revision });
+    for (const one of gone.memory_ids) note(one, null);
+    showToast(gone.still_in.length === 0 ? texts.forgotten : `${texts.forgotten}. ${texts.stillIn(gone.still_in.length)}`);
+  });
+}
+
+export async function pinMemory(memoryId: string, pinned: boolean): Promise<void> {
+  await change(memoryId, async (memory) => {
+    const path = { memory_id: memoryId };
+    await call("post", "/api/memories/{memory_id}/pin", { path, body: { pinned }, ifMatch: memory.revision });
+    await readMemory(memoryId);
+  });
+}
+
+/** Forget a memory, and keep no more statements of its kind from its source. */
+export async function neverRemember(memoryId: string): Promise<void> {
+  await change(memoryId, async (memory) => {
+    const { policy } = await call("get", "/api/me");
+    const rule = `${memory.trust}.${memory.kind}=never`;
+    const rules = policy.split(",").map((one) => one.trim()).filter((one) => one !== "" && !one.startsWith(`${memory.trust}.${memory.kind}=`));
+    await call("patch", "/api/me", { body: { policy: [...rules, rule].join(", ") } });
+  });
+  await forgetMemory(memoryId);
+}
+
+/** Change the memory as it is now; if another change was first, show it as it is and change nothing. */
+async function change(memoryId: string, work: (memory: Memory) => Promise<void>): Promise<void> {
+  await attempt(async () => {
+    const memory = await readMemory(memoryId);
+    if (memory === null) return;
+    try {
+      await work(memory);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 412) throw error;
+      await readMemory(memoryId);
+      showToast(texts.changedMeanwhile);
+    }
+  });
+}
+
+/** The proposals that wait; null: not read yet. */
+export const inbox = new Store<readonly Proposal[] | null>(null);
+
+export async function loadInbox(): Promise<void> {
+  await attempt(async () => {
+    const { proposals } = await call("get", "/api/proposals", { query: { limit: 100 } });
+    inbox.set(proposals);
+  });
+}
+
+/** Approve or reject a proposal; with a text, that text is approved. */
+export async function decide(proposalId: string, approve: boolean, text?: string): Promise<void> {
+  await attempt(async () => {
+    const path = { proposal_id: proposalId };
+    const body = { approve, ...(text === undefined ? {} : { text }) };
+    await call("post", "/api/proposals/{proposal_id}/decide", { path, body });
+    inbox.update((waiting) => waiting?.filter((one) => one.proposal_id !== proposalId) ?? null);
+    showToast(approve ? texts.approved : texts.rejected);
+  });
+}
