@@ -24,7 +24,9 @@ ROME = "I live in Rome."
 class SlowModel(ScriptedModel):
     """Pauses before each word, so that a test can act while it speaks."""
 
-    async def _astream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
+    async def _astream(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
         async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
             await asyncio.sleep(0.03)
             yield chunk
@@ -235,7 +237,8 @@ class TestSession:
         site = open_site()
         page = site.open()
         sessions = site.gateway.app.state.gateway.sessions
-        secret = next(one["value"] for one in page.context.cookies() if one["name"] == "__Host-threadkeep")
+        cookies: Any = page.context.cookies()
+        secret = next(one["value"] for one in cookies if one["name"] == "__Host-threadkeep")
         asyncio.run_coroutine_threadsafe(sessions.end(secret), site.gateway.loop).result()
         page.get_by_label("Message", exact=True).fill("A long thought")
         page.keyboard.press("Enter")

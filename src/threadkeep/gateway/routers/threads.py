@@ -287,9 +287,10 @@ def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:
 
 
 def _state(state: Any) -> StateBody:
+    parent: Any = state.parent_config
     return StateBody(
         checkpoint_id=state.config["configurable"].get("checkpoint_id"),
-        parent_checkpoint_id=(state.parent_config or {}).get("configurable", {}).get("checkpoint_id"),
+        parent_checkpoint_id=None if parent is None else parent["configurable"].get("checkpoint_id"),
         created_at=state.created_at,
         next=[*state.next],
         interrupts=[{"id": one.id, "value": one.value} for one in state.interrupts],
