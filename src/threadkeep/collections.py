@@ -25,8 +25,8 @@ from threadkeep.storage.encoding import encode_value
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Partition, Put, Ref
 
 if TYPE_CHECKING:
-    from threadkeep.search.hits import Hit
     from threadkeep.search.ranking import Ranking
+    from threadkeep.search.scoring import Hit
 
 COLLECTION: Final = "collection"
 """The kind of their partitions."""

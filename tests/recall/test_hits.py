@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.search.hits import Hit, Hits
+from threadkeep.search.scoring import Hit, Hits
 from threadkeep.storage.interface import Namespace
 
 levels = st.sampled_from([0.0, 0.25, 0.5, 1.0])

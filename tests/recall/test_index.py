@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
-from threadkeep.search.hits import Hit
 from threadkeep.search.index import PartitionIndex
 from threadkeep.search.lexical import K1, B, Postings
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Method
-from threadkeep.search.scoring import WEIGHTS
+from threadkeep.search.scoring import WEIGHTS, Hit
 from threadkeep.search.vectors import Precision
 from threadkeep.storage.interface import Item, Namespace
 from threadkeep.text.tokenizing import tokenise

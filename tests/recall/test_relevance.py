@@ -14,9 +14,8 @@ from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.selection import in_order, spread
-from threadkeep.search.hits import Hit, Hits
 from threadkeep.search.ranking import Ranking, Subject
-from threadkeep.search.scoring import closeness
+from threadkeep.search.scoring import Hit, Hits, closeness
 
 
 def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:

@@ -11,11 +11,11 @@ import numpy as np
 
 from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.conversations import NONE
-from threadkeep.search.hits import Hits
 from threadkeep.search.scoring import (
     OF_ANOTHER_DAY,
     WEIGHTS,
     Candidates,
+    Hits,
     best,
     closeness,
     near_dates,

@@ -14,10 +14,10 @@ from threadkeep.concurrency import answer_timeout, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
-from threadkeep.search.hits import Hit
 from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking
+from threadkeep.search.scoring import Hit
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Replicator, Space, sample_of, spread_of
 from threadkeep.storage.interface import Embedding, ImmediateReads, Ref

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from threadkeep.text import lasting
 from threadkeep.text import personal_languages as languages
-from threadkeep.text.events import has_happened
+from threadkeep.text.lasting import has_happened
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, speaks_of_self, straight, words
 from threadkeep.text.sentences import QUOTATION

@@ -1,7 +1,9 @@
-"""Statements about what lasts, by their grammar: who the subject is, and whether the verb tells a state or a habit.
+"""Statements about what lasts, and about what happened, by their grammar. Pure rules, English only.
 
-The rules of :mod:`threadkeep.text.facts` know common verbs and nouns. These take any verb: a person says ``We do failover
-drills every other month`` and ``The gateway is Kong`` with words that no list has.
+The rules of :mod:`threadkeep.text.facts` know common verbs and nouns. These take any verb. What lasts is known by its
+subject and by whether the verb tells a state or a habit: ``We do failover drills every other month``, ``The gateway is
+Kong``. What happened is known by the first person, a verb in the past and a time: ``Had an interview yesterday``, ``my
+car broke down last Friday``.
 """
 
 # ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
@@ -11,8 +13,51 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.text.events import IRREGULAR_PASTS
 from threadkeep.text.semantics import straight
+
+_IRREGULAR_PASTS: Final = (
+    r"(?:ate|beat|became|began|bent|bet|bit|blew|bought|bred|broke|brought|built|came|caught|chose|cut|dealt|did|dove|drank|drew|drove|dug|fed|fell|felt|fought|flew|forgave|froze|gave|got|grew"
+    r"|had|heard|held|hid|hit|hosted|hurt|kept|knelt|laid|lay|led|left|lent|lost|made|met|paid|put|quit|ran|rang|rode|rose|sang|sat|saw|sent|set|shook|shot|shut|slept|sold|spent|spoke|spun|stole|stood|struck|swam|swept"
+    r"|swore|taught|threw|tore|told|took|understood|went|were|woke|won|wore|wove|wrote)"
+)
+"""Verbs in the past that do not end in ``-ed``."""
+# Of these the bare form is a command, too, so a sentence that begins with one has no certain subject.
+_ALSO_COMMANDS: Final = r"(?:beat|bet|cut|hit|hurt|lay|let|put|quit|set|shut|bit|were|read|run|come|become)"
+_PAST_EVENT: Final = rf"(?:{_IRREGULAR_PASTS}|(?!(?:need|feed|seed|speed|weed|bleed|breed|exceed|proceed|succeed|indeed)\b)[a-z]{{2,}}ed)"
+_ADVERBS: Final = (
+    r"(?:(?:just|recently|finally|actually|also|both|even|once|already|officially|really|only|first|then|\w+ly) )*+"
+)
+_BEEN: Final = rf"(?:(?:I|we)(?:'ve| have) {_ADVERBS}been|been) {_ADVERBS}(?!(?:trying|having (?:trouble|issues|problems)|getting (?:an?|this|the|these) (?:\w+ )?errors?|wondering|looking|seeing|thinking|meaning|going (?:over|through) (?:this|the))\b)[a-z]+ing"
+
+_HAPPENED: Final = re.compile(
+    rf"(?i)^(?:I|we|(?:my|our) (?:[\w'-]+ ){{0,3}}?[\w'-]+|(?:me|my [\w-]+) and (?:I|my [\w-]+)) {_ADVERBS}{_PAST_EVENT}\b"
+)
+_WITHOUT_SUBJECT: Final = re.compile(rf"^(?i:{_ADVERBS}(?!{_ALSO_COMMANDS}\b){_PAST_EVENT}|been [a-z]+ing) (?=\S)")
+_LATELY: Final = re.compile(rf"(?i)^{_BEEN}\b")
+
+_UNIT: Final = r"(?:second|minute|hour|day|night|weekend|week|month|year|decade|summer|winter|spring|autumn|fall|season|semester|term|mon|tues?|wed(?:nes)?|thur?s?|fri|sat(?:ur)?|sun)(?:day)?s?"
+_SOME: Final = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|a few|a couple of|several|some|many|\d+)"
+_WHEN: Final = re.compile(
+    rf"(?i)\b(?:yesterday|the other (?:day|night|week)|the day before|lately|recently|last (?:\w+ )?{_UNIT}|(?:this|the) past {_UNIT}|{_SOME} {_UNIT} (?:ago|back)|(?:this|over the|on the) weekend|earlier this {_UNIT}"
+    r"|(?:in|since|back in) (?:(?:early|late|mid-?) ?)?(?:january|february|march|april|june|july|august|september|october|november|december|19\d\d|20\d\d)"
+    r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|ago|since (?:I|we) (?:was|were)|for (?:\w+ )?(?:years|months)|at the age of|when I (?:was|turned)|as a (?:kid|child|teenager))\b"
+)
+
+
+def has_happened(text: str, *, said: str) -> bool:
+    """Return whether *text* tells what happened to the person, and *said*, the whole of it, says when.
+
+    Args:
+        text: Without a time that it begins with.
+        said: With it.
+    """
+    return tells_when(said) and any(rule.search(text) for rule in (_HAPPENED, _WITHOUT_SUBJECT, _LATELY))
+
+
+def tells_when(text: str) -> bool:
+    """Return whether *text* names a time that is past."""
+    return _WHEN.search(text) is not None
+
 
 _OFTEN: Final = (
     r"(?:every|each|always|usually|normally|mostly|mainly|typically|regularly|weekly|monthly|daily|yearly|nightly|(?:once|twice|three times|four times|\w+ times) an?|(?:a|per|an) (?:day|week|month|year|hour|quarter|night)|on (?:mon|tues|wednes|thurs|fri|satur|sun)days"
@@ -34,7 +79,7 @@ _NOT_LASTING: Final = (
     r"(?:am|are|was|were|be|been|being|have|had|has|did|can|could|will|would|may|might|must|shall|should|see|mean|think|guess|suppose|believe|hope|wish|bet|doubt|wonder|know|understand|remember|forget|agree|disagree|feel|sound|seem|look|notice|realise|realize|hear|find|try|need|want|ask|say|tell|appreciate|apologi[sz]e|promise|swear|assume|imagine|expect|reckon|suspect|insist|suggest"
     r"|admit|confess|refuse|thank|beg|hesitate|pray|plan|aim|intend|propose|get|keep|let|give up|care|mind|matter|wait|stand by|love|like|hate|go|come|stop|start|begin|end|become|happen|miss|worry|wanna|gotta|gonna|stay|rock|help|admire|cherish|value|reckon|recommend|reccomend|learn|panic|struggle|fail|cannot|can't|won't|don't|didn't|couldn't)"
 )
-_PAST: Final = rf"(?:\w{{2,}}ed|{IRREGULAR_PASTS}|said|saw|knew|thought|rocks?)"
+_PAST: Final = rf"(?:\w{{2,}}ed|{_IRREGULAR_PASTS}|said|saw|knew|thought|rocks?)"
 _ADVERB: Final = (
     r"(?:now|also|only|still|just|never|always|usually|mostly|mainly|often|both|all|sometimes|then|even|once|\w+ly)"
 )
