@@ -488,7 +488,7 @@ def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | 
 
 
 def _create_onnx_embedder(settings: Settings, variable: str) -> Embedder:
-    from threadkeep.models.onnx import EMBEDDERS, OnnxEmbedder
+    from threadkeep.models.local import EMBEDDERS, OnnxEmbedder
 
     if not settings.embeddings_model:
         needed = variable.replace("PROVIDER", "MODEL")

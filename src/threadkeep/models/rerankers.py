@@ -69,7 +69,7 @@ class CrossEncoder:
 
     def _loaded(self) -> Callable[[str, Sequence[str]], Sequence[float]]:
         if self._library == ONNX:
-            from threadkeep.models.onnx import open_cross_encoder
+            from threadkeep.models.local import open_cross_encoder
 
             return open_cross_encoder(self._model)
         if self._library == "fastembed":
@@ -173,7 +173,7 @@ def reranker(
     if name == "model":
         return ChatReranker(chat_model())
     if provider == ONNX and model:
-        from threadkeep.models.onnx import CROSS_ENCODERS, find_model
+        from threadkeep.models.local import CROSS_ENCODERS, find_model
 
         find_model(model, CROSS_ENCODERS, variable="THREADKEEP_RERANKER")
     if provider in _PACKAGES and model:
