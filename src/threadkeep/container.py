@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.capture.extractors import Extractor
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.checkpoints.serializer import AllowedType

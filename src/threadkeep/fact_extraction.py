@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.capture.extractors.base import Extraction, Extractor
+from threadkeep.capture.extractors import Extraction, Extractor
 from threadkeep.capture.learning import judged, learnt
 from threadkeep.capture.models import Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from pydantic import SecretStr
 
-    from threadkeep.capture.extractors.base import Extractor
-    from threadkeep.capture.queue_backends.base import Engine
+    from threadkeep.capture.extractors import Extractor
+    from threadkeep.capture.queue_backends import Engine
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine

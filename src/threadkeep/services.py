@@ -23,7 +23,7 @@ from threadkeep.registry import (
 from threadkeep.storage.interface import ImmediateReads
 
 if TYPE_CHECKING:
-    from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.capture.extractors import Extractor
     from threadkeep.capture.service import CaptureService, QueueService
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock

@@ -22,7 +22,7 @@ from tests.capture.world import (
     turn,
     until,
 )
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
 from threadkeep.capture.queue import WORKER_DIED, Outbox, QueueTerms

@@ -14,7 +14,7 @@ import pytest
 
 import threadkeep
 from tests.storage.forking import forked
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Turn
 from threadkeep.capture.service import POLL
 from threadkeep.clock import SystemClock

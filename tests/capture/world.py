@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from threadkeep.capture.extractors.base import Extraction, Extractor
+from threadkeep.capture.extractors import Extraction, Extractor
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.models import Candidate, Turn

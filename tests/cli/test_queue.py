@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import threadkeep
 from tests.fakes.model_server import Hang, ModelServer
-from threadkeep.capture.extractors.base import Extraction, Extractor
+from threadkeep.capture.extractors import Extraction, Extractor
 from threadkeep.capture.models import Turn
 from threadkeep.cli.main import app
 from threadkeep.clock import SystemClock

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn, Self
 
 import threadkeep
 from tests.invariants.sigkill import statement
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
 from threadkeep.clock import SystemClock

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
@@ -32,7 +32,7 @@ from threadkeep.text.redaction import redact
 from threadkeep.text.semantics import content_words, normalised
 
 if TYPE_CHECKING:
-    from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.capture.extractors import Extractor
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.observability import Telemetry

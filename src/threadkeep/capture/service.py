@@ -39,7 +39,7 @@ from threadkeep.text.facts import unwanted
 from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
-    from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.capture.extractors import Extractor
     from threadkeep.capture.learning import Learning
     from threadkeep.capture.worker import Queue
     from threadkeep.checkpoints.directory import TurnNote

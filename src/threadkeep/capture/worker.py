@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.queue import MAX_TAKEN, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
-from threadkeep.capture.queue_backends.base import DueTurns, Engine
+from threadkeep.capture.queue_backends import DueTurns, Engine
 from threadkeep.concurrency import Priority, current_priority
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
@@ -129,7 +129,7 @@ class Queue:
                     del self._watchers[key]
 
     async def find(self, *, woken: bool = False) -> DueTurns:
-        """See :meth:`threadkeep.capture.queue_backends.base.Work.find`."""
+        """See :meth:`threadkeep.capture.queue_backends.Work.find`."""
         found: tuple[str, ...] = ()
         if not woken or self._unknown:
             ready = await self._ready(self._hurried)
@@ -137,7 +137,7 @@ class Queue:
         return DueTurns(self._with_own(found), self._next_at)
 
     async def learn(self, key: str | None = None) -> bool:
-        """See :meth:`threadkeep.capture.queue_backends.base.Work.learn`."""
+        """See :meth:`threadkeep.capture.queue_backends.Work.learn`."""
         if key in self._own and key not in self._running:
             claim = self._own.pop(key)
             async with self._at(key):

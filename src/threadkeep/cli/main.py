@@ -14,7 +14,6 @@ from threadkeep.cli import (
     chat,
     collections,
     installation,
-    mcp,
     memories,
     owners,
     proposals,
@@ -92,7 +91,7 @@ app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(installation.agents)
 app.command(rich_help_panel="Operate")(installation.doctor)
 app.command(rich_help_panel="Operate")(serve.serve)
-app.command(rich_help_panel="Operate")(mcp.mcp)
+app.command(rich_help_panel="Operate")(serve.mcp)
 app.add_typer(api_keys.app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(queue.worker)
 app.command(rich_help_panel="Operate")(storage.migrate)

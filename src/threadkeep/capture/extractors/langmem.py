@@ -18,7 +18,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn

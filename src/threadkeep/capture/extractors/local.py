@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import groupby, islice
 from typing import Final
 
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.provenance import backing, own_sentences
 from threadkeep.capture.turn_history import off_loop_if

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import ClosedError, StorageError
 
 if TYPE_CHECKING:
-    from threadkeep.capture.queue_backends.base import Work
+    from threadkeep.capture.queue_backends import Work
     from threadkeep.clock import Clock
     from threadkeep.observability import Telemetry
 
@@ -28,7 +28,7 @@ class EmbeddedEngine:
     Args:
         clock: What the time is.
         telemetry: Counts and logs what was survived.
-        workers: See :class:`~threadkeep.capture.queue_backends.base.Engine`.
+        workers: See :class:`~threadkeep.capture.queue_backends.Engine`.
         poll: How often to look for what another process left.
     """
 
@@ -47,22 +47,22 @@ class EmbeddedEngine:
 
     @property
     def learns_here(self) -> bool:
-        """See :class:`threadkeep.capture.queue_backends.base.Engine`: while it serves, and the storage answers."""
+        """See :class:`threadkeep.capture.queue_backends.Engine`: while it serves, and the storage answers."""
         return self._serving is not None and not self._serving.done() and not self._paused
 
     async def start(self, work: Work) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.base.Engine.start`."""
+        """See :meth:`threadkeep.capture.queue_backends.Engine.start`."""
         if self.workers and (self._serving is None or self._serving.done()):
             self._serving = asyncio.get_running_loop().create_task(self._serve(work), name="threadkeep-capture")
 
     def wake(self, key: str, *, at: datetime | None = None) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.base.Engine.wake`; what waits until *at* is found by looking."""
+        """See :meth:`threadkeep.capture.queue_backends.Engine.wake`; what waits until *at* is found by looking."""
         del key
         if at is None:
             self._woken.set()
 
     async def stop(self) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.base.Engine.stop`."""
+        """See :meth:`threadkeep.capture.queue_backends.Engine.stop`."""
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.cancel()
