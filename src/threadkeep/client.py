@@ -277,12 +277,10 @@ class Threadkeep:
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
-        if placement not in ("user", "system"):
-            msg = f"placement must be user or system, got {placement[:40]!r}."
-            raise InvalidInputError(msg)
-        if events not in ("ids", "full"):
-            msg = f"events must be ids or full, got {events[:40]!r}."
-            raise InvalidInputError(msg)
+        for name, value, known in (("placement", placement, ("user", "system")), ("events", events, ("ids", "full"))):
+            if value not in known:
+                msg = f"{name} must be {' or '.join(known)}, got {value[:40]!r}."
+                raise InvalidInputError(msg)
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
             raise InvalidInputError(msg)
@@ -515,8 +513,7 @@ class Threadkeep:
 
         with span(CAPTURE, {USER: resolved.user_id, TENANT: resolved.tenant or None, THREAD: thread}) as recorded:
             receipt = await self._app.call(record)
-            recorded.set(STATUS, receipt.status)
-            recorded.set(TURNS, len(receipt.turn_ids))
+            recorded.set({STATUS: receipt.status, TURNS: len(receipt.turn_ids)})
         return receipt
 
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:

@@ -332,8 +332,8 @@ class Container:
 
         A call that failed leaves the next one to try again. Runs in the event loop.
         """
-        if (services := self.connected) is not None:
-            return services
+        if self.services.is_connected:
+            return self.services
         if self._starting is None or self._starting.done():
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
@@ -426,10 +426,14 @@ class Container:
         return await services.recalls.run(request)
 
     def _record(self, recall: Recall, recorded: Recording) -> None:
-        recorded.set(MEMORIES, len(recall.memories))
-        recorded.set(TOKENS, recall.tokens)
-        recorded.set(DEGRADED, list(recall.degraded) or None)
-        recorded.set(RECALLED, recall.text if self.settings.trace_content else None)
+        recorded.set(
+            {
+                MEMORIES: len(recall.memories),
+                TOKENS: recall.tokens,
+                DEGRADED: list(recall.degraded) or None,
+                RECALLED: recall.text if self.settings.trace_content else None,
+            }
+        )
 
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the event loop."""

@@ -197,7 +197,6 @@ class _Submission(Generic[T]):
         self._loop = loop
         self._callback = callback
         self._task: asyncio.Task[None] | None = None
-        self._reported = False
         loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
@@ -207,7 +206,7 @@ class _Submission(Generic[T]):
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._never_ran)
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -220,14 +219,14 @@ class _Submission(Generic[T]):
             result = await self._coroutine
         except OUTCOMES as error:
             failure = error
-        self._reported = True
+        if self._task is not None:
+            self._task.remove_done_callback(self._never_ran)
         self._callback(result, failure)
 
-    def _ended(self, _: asyncio.Task[None]) -> None:
+    def _never_ran(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
-        if not self._reported:
-            self._coroutine.close()
-            self._callback(None, asyncio.CancelledError())
+        self._coroutine.close()
+        self._callback(None, asyncio.CancelledError())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

@@ -86,10 +86,12 @@ class Recording:
     def __init__(self, span: OtelSpan | None) -> None:
         self._span = span
 
-    def set(self, name: str, value: str | float | bool | list[str] | None) -> None:  # noqa: FBT001 - a value
-        """Note *value*; ``None`` notes nothing."""
-        if self._span is not None and value is not None:
-            self._span.set_attribute(name, value)
+    def set(self, attributes: Mapping[str, str | float | bool | list[str] | None]) -> None:
+        """Note *attributes*, by the names above; ``None`` notes nothing."""
+        if self._span is not None:
+            for name, value in attributes.items():
+                if value is not None:
+                    self._span.set_attribute(name, value)
 
     def failed(self, error: BaseException) -> None:
         """Note that it failed, and by which type of error."""

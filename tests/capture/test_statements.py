@@ -319,7 +319,7 @@ class TestStatements:
     @pytest.mark.parametrize("sentence", DROPPED)
     def test_passing_talk_is_not_kept(self, sentence: str):
         """Questions, requests, hypotheses, reports and talk about the moment are not facts."""
-        assert statements(sentence) == []
+        assert statements(sentence) == ()
 
     def test_two_statements_in_a_sentence_are_two(self):
         """Clauses that stand on their own are kept apart, so that each can be replaced alone."""
@@ -344,7 +344,7 @@ class TestStatements:
         """More than 300 characters are not one short statement."""
         sentence = "I live in Lisbon with " + ", ".join(f"cat number {n}" for n in range(40))
 
-        assert statements(sentence) == []
+        assert statements(sentence) == ()
 
     def test_more_telling_statement_scores_higher(self):
         """Who somebody is counts for more than what happened once."""

@@ -21,12 +21,11 @@ from threadkeep.capture.turns import (
     SpokenTurn,
     TurnRecord,
     done,
-    every_trace,
     newest_put,
     pending,
     put_of,
     record_of,
-    trace_put,
+    trace_puts,
     turns_namespace,
 )
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
@@ -433,13 +432,10 @@ def _puts(
             record = done(record, ())
         elif any(m.role in INPUT_ROLES and unwanted(m.text) for m in turn.messages):
             record = done(record, (), rejected=[NOT_WANTED])
-        put = put_of(record, owner, due_at=due_at, expect="absent")
-        puts[put.namespace[0], put.key] = put
-        for trace in every_trace(turn):
-            put = trace_put(trace, turn.turn_id, owner)
-            puts[put.namespace[0], put.key] = put
+        left = [put_of(record, owner, due_at=due_at, expect="absent"), *trace_puts(turn, owner)]
         if thread_id is not None:
-            put = newest_put(thread_id, turn.turn_id, branch, owner)
+            left.append(newest_put(thread_id, turn.turn_id, branch, owner))
+        for put in left:
             puts[put.namespace[0], put.key] = put
     return [*puts.values()]
 

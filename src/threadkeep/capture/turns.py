@@ -328,9 +328,10 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
     return Put(turns_namespace(owner), turn.turn_id, value, due=due, expect=expect)
 
 
-def trace_put(trace: str, turn_id: TurnId, owner: Owner) -> Put:
-    """Return the put that leaves *trace* of a turn."""
-    return Put(traces_namespace(owner), trace, {"turn_id": turn_id})
+def trace_puts(turn: SpokenTurn, owner: Owner) -> list[Put]:
+    """Return the puts that leave the traces of *turn*."""
+    namespace, value = traces_namespace(owner), {"turn_id": turn.turn_id}
+    return [Put(namespace, trace, value) for trace in every_trace(turn)]
 
 
 def newest_put(thread_id: ThreadId, turn_id: TurnId, branch: Branch, owner: Owner) -> Put:
@@ -388,8 +389,8 @@ def record_of(item: Item) -> TurnRecord | None:
         cast("State", state),
         tries if isinstance(tries, int) else 0,
         reason if isinstance(reason, str) else None,
-        tuple(MemoryId(key) for key in _texts(value.get("memory_ids"))),
-        tuple(ProposalId(key) for key in _texts(value.get("proposal_ids"))),
+        tuple(map(MemoryId, _texts(value.get("memory_ids")))),
+        tuple(map(ProposalId, _texts(value.get("proposal_ids")))),
         usage_of(value.get("usage")),
         worker if isinstance(worker, str) else None,
         tuple(_texts(value.get("rejected"))),

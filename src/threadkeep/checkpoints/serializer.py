@@ -109,15 +109,12 @@ class StrictSerializer(JsonPlusSerializer):
         """Keep objects of these types from now on."""
         self._listed.update((one.__module__, one.__name__) for one in types)
 
-    @property
-    def _listed(self) -> set[tuple[str, ...]]:
-        """The types that are allowed; LangGraph's hook looks into the same set."""
-        return vars(self)["_allowed_msgpack_modules"]
-
     def _check_types_read(self) -> None:
         """Put a check of the type in front of LangGraph's hook that constructs objects."""
-        construct: Callable[[int, bytes], Any] = create_hook(self._listed)
-        listed = self._listed
+        # The types that are allowed; LangGraph's hook looks into the same set.
+        listed: set[tuple[str, ...]] = vars(self)["_allowed_msgpack_modules"]
+        self._listed = listed
+        construct: Callable[[int, bytes], Any] = create_hook(listed)
 
         def hook(code: int, data: bytes) -> Any:
             if code in _CONSTRUCTORS:

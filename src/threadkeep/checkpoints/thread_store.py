@@ -391,16 +391,16 @@ class Threads:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    async def get_items(self, refs: Sequence[Ref]) -> Sequence[Item | None]:
+    def get_items(self, refs: Sequence[Ref]) -> Awaitable[Sequence[Item | None]]:
         """Return items, or ``None`` for what is not there."""
-        return await until_available(partial(self.storage.get, refs), self.timeout)
+        return until_available(partial(self.storage.get, refs), self.timeout)
 
-    async def scan(
+    def scan(
         self, partition: Partition, prefix: Namespace, *, after: str | None = None, limit: int = _PAGE
-    ) -> Page:
+    ) -> Awaitable[Page]:
         """Return a page of items."""
         ask = partial(self.storage.scan, partition, prefix=prefix, after=after, limit=limit)
-        return await until_available(ask, self.timeout)
+        return until_available(ask, self.timeout)
 
     async def call(self, work: Awaitable[T]) -> T:
         """Return the result of calls of the storage.

@@ -132,15 +132,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         turn = self._turn(request, messages, config)
         if is_memory_off(config):
             return handler(request)
-        if (saver := self._saver_to_check(turn, messages, config)) is not None and turn.thread_id is not None:
-            named = find_owner(saver, turn.thread_id, self._tk.app.owner_key)
+        unbound = self._unbound_thread(turn, config)
+        if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
+            named = find_owner(saver, unbound, self._tk.app.owner_key)
             self._tk.app.event_loop.run_sync(self._require_owner(turn, named))
         before = self._seen.get(turn)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = self._tk.app.event_loop.run_sync(self._recalled(turn, messages))
-        elif seen is not before and (thread_id := self._unbound_thread(turn, config)) is not None:
-            self._tk.app.event_loop.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
+        elif seen is not before and unbound is not None:
+            self._tk.app.event_loop.run_sync(self._bind(unbound, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return handler(self._with(seen.recall, request))
@@ -153,15 +154,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         turn = self._turn(request, messages, config)
         if is_memory_off(config):
             return await handler(request)
-        if (saver := self._saver_to_check(turn, messages, config)) is not None and turn.thread_id is not None:
-            named = await afind_owner(saver, turn.thread_id, self._tk.app.owner_key)
+        unbound = self._unbound_thread(turn, config)
+        if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
+            named = await afind_owner(saver, unbound, self._tk.app.owner_key)
             await self._tk.app.event_loop.run(self._require_owner(turn, named))
         before = self._seen.get(turn)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = await self._tk.app.event_loop.run(self._recalled(turn, messages))
-        elif seen is not before and (thread_id := self._unbound_thread(turn, config)) is not None:
-            await self._tk.app.event_loop.run(self._bind(thread_id, turn.owner, seen.epoch))
+        elif seen is not before and unbound is not None:
+            await self._tk.app.event_loop.run(self._bind(unbound, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
@@ -286,8 +288,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, turn: _TurnContext, messages: PlainMessages, config: Any
     ) -> BaseCheckpointSaver[Any] | None:
         """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
-        thread_id = self._unbound_thread(turn, config)
-        if thread_id is None or (turn.owner, thread_id) in self._vouched or messages.newest_human[0] <= 0:
+        if (turn.owner, turn.thread_id or "") in self._vouched or messages.newest_human[0] <= 0:
             return None
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
 
@@ -461,9 +462,9 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 receipt = Receipt("pending", degraded=("storage",))
             except StorageError as error:
                 receipt = self._not_recorded(error)
-            recorded.set(STATUS, receipt.status)
-            recorded.set(TURNS, len(receipt.turn_ids))
-            recorded.set(DEGRADED, list(receipt.degraded) or None)
+            recorded.set(
+                {STATUS: receipt.status, TURNS: len(receipt.turn_ids), DEGRADED: list(receipt.degraded) or None}
+            )
             return receipt
 
     @staticmethod

@@ -379,7 +379,7 @@ class Compaction:
         if plan is None:
             return history
         with span(COMPACT, {USER: talk.owner.user_id if talk.owner else None, THREAD: talk.thread_id}) as recorded:
-            recorded.set(REMOVED, len(plan.removed))
+            recorded.set({REMOVED: len(plan.removed)})
             return await self._summarised(talk, history, plan, limit)
 
     async def _summarised(self, talk: ModelCallContext, history: History, plan: WindowPlan, limit: int) -> History:

@@ -316,10 +316,12 @@ class PlainMessages(Sequence[Message]):
     """
 
     def __init__(self, messages: Sequence[Any]) -> None:
-        given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
-        self._given = [message for message in given if not isinstance(message, RemoveMessage)]
+        self._given: list[BaseMessage] = []
+        for given in messages:
+            message = given if isinstance(given, BaseMessage) else _converted(given)
+            if not isinstance(message, RemoveMessage):
+                self._given.append(message)
         self._made: list[Message | None] = [None] * len(self._given)
-        self._unnamed = _has_unnamed_user(self._given)
 
     def __len__(self) -> int:
         return len(self._given)
@@ -343,8 +345,18 @@ class PlainMessages(Sequence[Message]):
                 return position, plain.message_id, plain.text
         return -1, None, ""
 
+    @cached_property
+    def _has_unnamed_user(self) -> bool:
+        return any(not message.name and _role_of(message) == "user" for message in self._given)
+
     def _make(self, place: int) -> Message:
-        made = self._made[place] = _plain(self._given[place], unnamed=self._unnamed)
+        message = self._given[place]
+        role = _role_of(message)
+        if role == "user" and message.name and self._has_unnamed_user:
+            role = "system"
+        # A file that is uploaded with a question is often a block of its own: a paragraph, and the question is another.
+        text = _text_of(message.content, between="\n\n" if role in INPUT_ROLES else "\n")
+        made = self._made[place] = Message(role, text, MessageId(message.id) if message.id else None)
         return made
 
 
@@ -377,19 +389,6 @@ def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
         raise InvalidInputError(msg)
     plain = PlainMessages(messages)
     return plain.newest_human[2], plain[:]
-
-
-def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
-    message_id = MessageId(message.id) if message.id else None
-    role = _role_of(message)
-    if role == "user" and unnamed and message.name:
-        role = "system"
-    # A file that is uploaded with a question is often a block of its own: a paragraph, and the question is another.
-    return Message(role, _text_of(message.content, between="\n\n" if role in INPUT_ROLES else "\n"), message_id)
-
-
-def _has_unnamed_user(messages: Sequence[BaseMessage]) -> bool:
-    return any(not message.name and _role_of(message) == "user" for message in messages)
 
 
 def _converted(given: Any) -> BaseMessage:

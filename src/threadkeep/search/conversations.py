@@ -410,7 +410,7 @@ class Conversations:
         names = len(self._thread_numbers) + len(self._label_numbers)
         dictionaries = sys.getsizeof(self._thread_numbers) + sys.getsizeof(self._label_numbers)
         beside = len(self.said_at) * _NEIGHBOUR_BYTES
-        held = sum(column.nbytes for column in columns) + self._events.nbytes
+        held = Column.total_bytes(columns) + self._events.nbytes
         return held + beside + dictionaries + names * _NAME_BYTES
 
     @property

@@ -121,8 +121,9 @@ class PartitionIndex:
         )
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
-        parts = (*columns, self._matrix, self._postings, self._conversations, self._values, self._statements)
-        return sum(part.nbytes for part in parts) + names + self._name_bytes + namespaces
+        parts = (self._matrix, self._postings, self._conversations, self._values, self._statements)
+        held = Column.total_bytes(columns) + sum(part.nbytes for part in parts)
+        return held + names + self._name_bytes + namespaces
 
     def apply(self, changes: Changes) -> Collection[VectorKind]:
         """Bring the index from one position to the next: removals first, then puts.

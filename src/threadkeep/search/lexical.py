@@ -213,7 +213,8 @@ class Postings:
         log = (self._log_rows, self._log_terms, self._log_counts)
         columns = (self._frequencies, self._lengths, self._starts, self._marking, self._marked, *log)
         arrays = (self._sorted_rows, self._sorted_counts, self._offsets)
-        return sum(one.nbytes for one in (*columns, *arrays)) + sys.getsizeof(self._term_ids) + self._term_bytes
+        held = Column.total_bytes(columns) + sum(array.nbytes for array in arrays)
+        return held + sys.getsizeof(self._term_ids) + self._term_bytes
 
     def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
         """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""

@@ -56,6 +56,11 @@ class Column:
         """Bytes held, the reserve included."""
         return self._array.nbytes
 
+    @staticmethod
+    def total_bytes(columns: Iterable[Column]) -> int:
+        """Return the bytes that *columns* hold together, their reserves included."""
+        return sum([column._array.nbytes for column in columns])  # noqa: SLF001 - of this very class
+
     def extend(self, rows: ArrayLike) -> None:
         """Append *rows*."""
         added: NDArray[Any] = np.asarray(rows, self._array.dtype)
@@ -155,7 +160,8 @@ class Matrix:
     @property
     def nbytes(self) -> int:
         """Bytes held, the reserve included."""
-        return sum(column.nbytes for column in (self._present, self._factors, self._numbers) if column is not None)
+        columns = (self._present, self._factors, self._numbers)
+        return Column.total_bytes([column for column in columns if column is not None])
 
     @property
     def rows(self) -> Rows | None:

@@ -376,7 +376,8 @@ def addresses(sentence: str) -> bool:
 _NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
 
 
-def statements(sentence: str) -> list[Statement]:
+@lru_cache(maxsize=512)
+def statements(sentence: str) -> tuple[Statement, ...]:
     """Return what *sentence* says that lasts: the sentence itself, or those clauses that stand on their own.
 
     A greeting or ``remember that`` in front and a request at the end are cut off; what is left is a
@@ -384,19 +385,19 @@ def statements(sentence: str) -> list[Statement]:
     """
     text = _trimmed(plain(sentence))
     if MARK in text:
-        return []
+        return ()
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
     if len(clauses) > 1:
         found = [(clause, _score(clause)) for clause in clauses]
         standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
         if len(standing) < len(clauses) and (whole := _score(text)) >= MIN_SCORE:
-            return [Statement(text, whole)]
-        return [] if _refused(straight(text)) else standing
+            return (Statement(text, whole),)
+        return () if _refused(straight(text)) else tuple(standing)
     score = _score(text)
     if score >= MIN_SCORE:
-        return [Statement(text, score)]
+        return (Statement(text, score),)
     parts = lasting.parts(_without_lead(plain(sentence)))
-    return [Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1]
+    return tuple([Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1])
 
 
 def clauses(sentence: str) -> list[str]:
@@ -496,18 +497,16 @@ def _refused(said: str, *, of_the_past: bool = False) -> bool:
 
     What a person did in the past is not about the present exchange, unless it is their work on it.
     """
-    rules = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY)
-    if any(rule.search(said) for rule in rules):
-        return True
-    if _UNRESOLVED.search(said):
-        return True
+    for rule in (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY, _UNRESOLVED):
+        if rule.search(said):
+            return True
     return _PASSING.search(said) is not None and not (of_the_past and _AT_WORK.search(said) is None)
 
 
 def _anchored(said: str) -> bool:
     """Whether a name or a number ties the statement to something."""
     return any(
-        any(c.isdigit() for c in word) or (word[:1].isupper() and word not in _PRONOUNS) for word in said.split()[1:]
+        any(map(str.isdigit, word)) or (word[:1].isupper() and word not in _PRONOUNS) for word in said.split()[1:]
     )
 
 

@@ -194,10 +194,10 @@ def _redacted(text: str) -> str:
     has_token = TOKEN_LIKE.search(text) is not None
     for what, hint, pattern in KEYS if has_token else ():
         if hint in text:
-            text = pattern.sub(_marked(what), text)
+            text = pattern.sub(f"{MARK}{what}]", text)
     if "://" in text and "@" in text:
-        text = _CREDENTIALS.sub(_marked("connection string"), text)
-    text = _BEARER.sub(_marked("bearer token"), text)
+        text = _CREDENTIALS.sub(f"{MARK}connection string]", text)
+    text = _BEARER.sub(f"{MARK}bearer token]", text)
     if _NAMED_AT.search(text):
         text = _NAMED.sub(_named, text)
     if has_token and _CREDENTIAL_AT.search(text):
@@ -209,11 +209,6 @@ def _redacted(text: str) -> str:
         text = _SEED_WORDS.sub(_seed, text)
     text = _CARD.sub(_card, text)
     return _LONG.sub(_long, text)
-
-
-def _marked(what: str) -> Callable[[re.Match[str]], str]:
-    replacement = f"{MARK}{what}]"
-    return lambda _: replacement
 
 
 def _without_private_keys(text: str) -> str:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from typing import Final, Literal, cast
 
 import Stemmer
@@ -56,6 +56,7 @@ def straight(text: str) -> str:
     return unicodedata.normalize("NFKC", text).translate(_QUOTES)
 
 
+@lru_cache(maxsize=1024)
 def normalised(text: str) -> str:
     """Return *text* as it is compared for being the very same statement."""
     return " ".join(straight(text).casefold().split()).rstrip(".!")  # same_words, of a text in normal form
@@ -73,7 +74,7 @@ def content_words(text: str) -> tuple[str, ...]:
         for pattern, replacement in _PLAIN_CONTRACTIONS:
             said = pattern.sub(replacement, said)
     tokens: list[str] = _PLAIN_TOKEN.findall(said)
-    words = tuple(token for token in tokens if token not in _FILLERS)
+    words = tuple(filterfalse(_FILLERS.__contains__, tokens))
     return words or tuple(tokens)
 
 
@@ -229,7 +230,7 @@ def gist_of(text: str) -> Gist:
         said = pattern.sub(replacement, said)
     tokens = [token.strip(".,:/-") for token in _TOKEN.findall(said)]
     lowered = [token.casefold() for token in tokens]
-    denials = sum(word in _NOT for word in lowered) + bool(_ENDS.search(said) and not _NOT.intersection(lowered))
+    denials = sum(map(_NOT.__contains__, lowered)) + bool(_ENDS.search(said) and not _NOT.intersection(lowered))
     found: list[str] = []
     names: list[str] = []
     for place, (token, word) in enumerate(zip(tokens, lowered, strict=True)):

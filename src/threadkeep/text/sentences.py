@@ -321,7 +321,7 @@ def _is_foreign(line: str, body: str) -> bool:
         return True
     if (_INDENTED.match(line) and not _BULLET.match(line)) or _COMMANDED.match(body):
         return True
-    symbols = sum(character in "{}[]()<>=;|&$#\\/_*+~^@`" for character in body)
+    symbols = sum(map(body.count, "{}[]()<>=;|&$#\\/_*+~^@`"))
     return symbols * 8 > len(body) + 16
 
 

@@ -213,9 +213,9 @@ class SqliteStorage(StorageBase):
         try_read = self._connections.try_read if count == 1 else self._connections.try_read_snapshot
         return try_read(self._tables.get, keys, now)
 
-    async def _read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
+    def _read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> asyncio.Future[T]:
         connections = self._connections
-        return await asyncio.get_running_loop().run_in_executor(
+        return asyncio.get_running_loop().run_in_executor(
             connections.readers, functools.partial(connections.read, work, *args)
         )
 
