@@ -24,17 +24,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (71, 1790),
-    "learn one sentence": (56, 1660),
-    "warm recall": (41, 356),
-    "list memories": (15, 100),
-    "forget a memory": (28, 530),
-    "store put": (20, 143),
-    "warm store search": (30, 206),
-    "store get": (13, 50),
-    "checkpoint put": (16, 115),
-    "checkpoint get": (16, 126),
-    "command: memories list": (28, 455),
+    "agent turn": (68, 1628),
+    "learn one sentence": (52, 1236),
+    "warm recall": (39, 349),
+    "list memories": (15, 91),
+    "forget a memory": (28, 479),
+    "store put": (19, 141),
+    "warm store search": (29, 203),
+    "store get": (14, 45),
+    "checkpoint put": (17, 112),
+    "checkpoint get": (16, 120),
+    "command: memories list": (28, 448),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

@@ -23,7 +23,7 @@ from threadkeep.proposals.codec import (
     tombstones_namespace,
 )
 from threadkeep.proposals.models import Proposal, Tombstone
-from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, read_items
+from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Storage, read_items
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature
 
@@ -138,7 +138,7 @@ class Tombstones:
 
     async def of(self, owner: Owner) -> Unwanted:
         """Read the tombstones of *owner*."""
-        items = await self._items(owner, tombstones_namespace(owner))
+        items = await read_items(self._storage, owner.partition, prefix=tombstones_namespace(owner))
         return Unwanted(
             tuple(one for item in items if (one := tombstone_of(item)) is not None),
             _secret_of(items),
@@ -176,8 +176,9 @@ class Tombstones:
         one of them go, and proposals about one of *memory_ids*, which are gone.
         """
         now = self._clock.now()
+        prefixes = (tombstones_namespace(owner), (PROPOSALS, owner.label))
         items, proposals = await asyncio.gather(
-            self._items(owner, tombstones_namespace(owner)), self._items(owner, (PROPOSALS, owner.label))
+            *[read_items(self._storage, owner.partition, prefix=prefix) for prefix in prefixes]
         )
         operations: list[Operation] = []
         secret = _secret_of(items)
@@ -225,9 +226,6 @@ class Tombstones:
 
     def _expiry(self, now: datetime) -> datetime | None:
         return now + self._lifetime if self._lifetime else None
-
-    async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
-        return await read_items(self._storage, owner.partition, prefix=namespace)
 
 
 def lifting_operations(owner: Owner, tombstones: Iterable[Tombstone]) -> list[Operation]:
