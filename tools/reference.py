@@ -53,7 +53,7 @@ class Setting:
 SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
     heading: re.compile(fields)
     for heading, fields in {
-        "Storage": "store_(type|sqlite|redis|postgres|mongodb|key)|data_dir|migrate|sqlite_sync|postgres_|redis_",
+        "Storage": "store_(type|sqlite|redis|postgres|mongodb|key)|data_dir|migrat|sqlite_sync|postgres_|redis_",
         "Models": "model$|embeddings_|agents_file",
         "Recall and search": "recall_|language|rerank|cohere|index_|store_max",
         "Learning": "capture|queue$|queue_postgres|enable_fact|fact_|helper_|extract|memory_pol|proposal_|tombstone_",

@@ -42,6 +42,11 @@ class SettingsFields(BaseSettings):
         validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN", "THREADKEEP_STORE_POSTGRES_DSN"),
         description="URL of PostgreSQL, for LANGGRAPH_STORE_TYPE=postgres.",
     )
+    migration_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MIGRATION_POSTGRES_DSN",
+        description="URL of the tables' owner, for threadkeep migrate; unset: the one of the memories.",
+    )
     store_mongodb_uri: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI", "THREADKEEP_STORE_MONGODB_URI"),

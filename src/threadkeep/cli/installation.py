@@ -138,16 +138,22 @@ def doctor(
     data_flows: Annotated[
         bool, typer.Option("--data-flows", help="List the models, embedders and tracers that receive text.")
     ] = False,
+    service: Annotated[
+        bool, typer.Option("--service", help="Check, too, whether it may serve other people: users, rights, secrets.")
+    ] = False,
     measure: Annotated[
         bool, typer.Option("--measure", help="With pgvector: measure up to which size this server compares exactly.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check the installation: settings and where they came from, storage, embedder, model."""
+    """Check the installation: settings and where they came from, storage, embedder, model.
+
+    The exit code is 1 if something is broken.
+    """
     wanted = load_settings(data_dir)
     with open_memory(data_dir, settings=settings_of_existing(wanted)) as tk:
         report = {
-            "checks": _checks(tk, wanted, measure=measure),
+            "checks": [*_checks(tk, wanted, measure=measure), *(_service_checks(tk, wanted) if service else ())],
             "data_flows": _flows(tk),
             "settings": _settings(wanted),
         }
@@ -211,6 +217,18 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
     except ModelUnavailableError as error:
         rows.append({"what": "model", "state": "broken", "detail": str(error)})
     return rows
+
+
+def _service_checks(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
+    from threadkeep.errors import StorageError, optional_import
+
+    with optional_import("threadkeep doctor --service", extra="serve"):
+        from threadkeep.cli.service_checks import service_rows
+        from threadkeep.gateway.settings import GatewaySettings
+    try:
+        return tk.app.event_loop.run_sync(service_rows(tk, wanted, GatewaySettings.load()))
+    except StorageError as error:
+        return [{"what": "database user", "state": "broken", "detail": str(error)}]
 
 
 async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ from threadkeep.cli import (
     collections,
     installation,
     memories,
+    migration,
     owners,
     proposals,
     queue,
@@ -94,7 +95,7 @@ app.command(rich_help_panel="Operate")(serve.serve)
 app.command(rich_help_panel="Operate")(serve.mcp)
 app.add_typer(api_keys.app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(queue.worker)
-app.command(rich_help_panel="Operate")(storage.migrate)
+app.command(rich_help_panel="Operate")(migration.migrate)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")

@@ -64,39 +64,6 @@ Url = Annotated[
 ]
 
 
-def migrate(
-    url: Url = None,
-    data_dir: DataDir = None,
-    *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; the exit code is 1 if something is to be migrated.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Create the tables of the storage and of the checkpointer, or migrate them to this version.
-
-    Current tables stay unchanged. With THREADKEEP_MIGRATE=check only this command changes tables.
-    """
-    import threadkeep
-    from threadkeep.registry import resolve_settings
-
-    settings = load_settings(data_dir).model_copy(update={"migrate": "check" if check else "auto", "capture": "off"})
-    if check:
-        _require_database(resolve_settings(url, settings), "the URL, or run threadkeep migrate")
-
-    async def migrated() -> str:
-        async with threadkeep.open(url, settings=settings, embedder="none") as tk:
-            return (await tk.ready()).storage
-
-    storage, checkpointer = wait(migrated()), settings.checkpoint_type
-    threads = f", and so is the checkpointer ({checkpointer})" if checkpointer else ""
-    emit(
-        {"storage": storage, "checkpointer": checkpointer, "migrated": not check},
-        [f"{storage} is up to date{threads}."],
-        json=json,
-    )
-
-
 @app.command()
 def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Count the contents of the storage."""
@@ -538,6 +505,21 @@ def rotate(data_dir: DataDir = None, *, json: Json = False) -> None:
 
     count = run(rewrap, data_dir)
     emit({"rewrapped": count}, [f"Wrapped {count:,} keys anew; the older master keys are needed no more."], json=json)
+
+
+@keys_app.command("rotate-cursors")
+def rotate_cursors(data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Sign the gateway's cursors with a new key, while processes run; those of the key before stay valid."""
+    from threadkeep.errors import optional_import
+
+    with optional_import("The gateway's cursors", extra="serve"):
+        from threadkeep.gateway.pagination import Cursors
+    run(lambda tk: Cursors(tk.store).rotate(), data_dir)
+    emit(
+        {"rotated": True},
+        ["Cursors have a new key; cursors of the key before are valid until the next time."],
+        json=json,
+    )
 
 
 @keys_app.command("check")

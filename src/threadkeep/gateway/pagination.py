@@ -26,7 +26,7 @@ _FORM: Final = re.compile(r"(\d{1,9})\.([A-Za-z0-9_-]{22})", re.ASCII)
 
 
 class Cursors:
-    """Makes and reads cursors. All processes share the secret that signs them.
+    """Makes and reads cursors. All processes share the secret that signs them, and know the one before.
 
     Args:
         store: Keeps the secret; ``tk.store``.
@@ -34,11 +34,11 @@ class Cursors:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self._secret: bytes | None = None
+        self._secrets: tuple[bytes, ...] = ()
 
     async def seal(self, offset: int, owner: Owner, *bound: str) -> str:
         """Return the cursor of the row at *offset*; *bound* are the route and the values of its filter."""
-        secret = self._secret or await self._load()
+        secret, *_ = self._secrets or await self._load()
         return f"{offset}.{_sign(secret, offset, owner, bound)}"
 
     async def open(self, cursor: str | None, owner: Owner, *bound: str) -> int:
@@ -50,18 +50,16 @@ class Cursors:
         if cursor is None:
             return 0
         found = _FORM.fullmatch(cursor)
-        for load in (False, True) if found else ():
-            secret = await self._load() if load or self._secret is None else self._secret
-            offset = int(found[1]) if found else 0
-            if found and hmac.compare_digest(_sign(secret, offset, owner, bound), found[2]):
-                return offset
+        if found and await self._is_signed(int(found[1]), found[2], owner, bound):
+            return int(found[1])
         msg = "The cursor is invalid; begin with the first page."
         raise InvalidInputError(msg)
 
     async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
         """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
         text = base64.urlsafe_b64encode(position.encode()).rstrip(b"=").decode()
-        return f"{text}.{_sign(self._secret or await self._load(), position, owner, bound)}"
+        secret, *_ = self._secrets or await self._load()
+        return f"{text}.{_sign(secret, position, owner, bound)}"
 
     async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
         """Return the position of a cursor; without one, None.
@@ -74,20 +72,35 @@ class Cursors:
         text, _, signature = cursor.partition(".")
         if _POSITION.fullmatch(text) and _SIGNATURE.fullmatch(signature):
             position = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("utf-8", "replace")
-            for load in (False, True):
-                secret = await self._load() if load or self._secret is None else self._secret
-                if hmac.compare_digest(_sign(secret, position, owner, bound), signature):
-                    return position
+            if await self._is_signed(position, signature, owner, bound):
+                return position
         msg = "The cursor is invalid; begin with the first page."
         raise InvalidInputError(msg)
 
-    async def _load(self) -> bytes:
+    async def rotate(self) -> None:
+        """Sign with a new secret from now on; cursors of the one before stay valid until the next rotation."""
+        await self._load()
+        secret = secrets.token_bytes(32)
+        value = {"secret": secret.hex(), "before": self._secrets[0].hex()}
+        await self._store.aput(NAMESPACE, _KEY, value, index=False)
+        self._secrets = (secret, self._secrets[0])
+
+    async def _is_signed(self, place: int | str, signature: str, owner: Owner, bound: tuple[str, ...]) -> bool:
+        """Return whether a secret of ours has signed; those of other processes are read if none that is known has."""
+        for load in (False, True):
+            known = await self._load() if load or not self._secrets else self._secrets
+            if any(hmac.compare_digest(_sign(secret, place, owner, bound), signature) for secret in known):
+                return True
+        return False
+
+    async def _load(self) -> tuple[bytes, ...]:
         item = await self._store.aget(NAMESPACE, _KEY)
         if item is None:  # of several processes that start at once, one chooses the secret
             await self._store.aput_new(NAMESPACE, _KEY, {"secret": secrets.token_hex(32)})
             item = await self._store.aget(NAMESPACE, _KEY)
-        self._secret = bytes.fromhex(item.value["secret"]) if item is not None else b""
-        return self._secret
+        value: dict[str, Any] = item.value if item is not None else {}
+        self._secrets = tuple(bytes.fromhex(value[name]) for name in ("secret", "before") if name in value)
+        return self._secrets
 
 
 def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:

@@ -424,6 +424,40 @@ class ServerAdvice(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseUser:
+    """The user that a storage works as.
+
+    Attributes:
+        name: Its name at the server.
+        bypasses: Whether row-level security does not hold it, as a superuser.
+        changes_tables: Whether it owns the tables, so that it may change and remove them.
+        clock_ahead_seconds: How far the server's clock is ahead of this process's.
+    """
+
+    name: str
+    bypasses: bool
+    changes_tables: bool
+    clock_ahead_seconds: float
+
+
+@runtime_checkable
+class ServerUsers(Protocol):
+    """A storage whose server knows users with different rights."""
+
+    async def user(self) -> DatabaseUser:
+        """Return the user that this storage works as."""
+        ...
+
+    async def admit(self, url: str) -> str:
+        """Let the user of *url* read and write items, without any right to change tables; return its name.
+
+        Raises:
+            StorageDeniedError: The user of this storage may not do that; the message has the statement.
+        """
+        ...
+
+
 async def iterate_pages(
     storage: Storage, partition: Partition, *, prefix: Namespace = (), direction: Direction = "newest"
 ) -> AsyncGenerator[tuple[Item, ...]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import class_row
 
 from threadkeep.errors import (
@@ -125,7 +126,7 @@ class PostgresSchema:
             StorageReadOnlyError: The server is read-only.
         """
         async with self._pool.connection() as connection:
-            state = await self._inspect(connection)
+            state = await self.inspect(connection)
             pending = await self._pending(connection, state)
         if not state.tables or pending or state.can_create_roles:
             if self._pool.migrate == "auto":
@@ -137,7 +138,12 @@ class PostgresSchema:
             ((birth,),) = await (await connection.execute(SQL["birth"])).fetchall()
         return roles, birth
 
-    async def _inspect(self, connection: Connection) -> ServerState:
+    async def inspect(self, connection: Connection) -> ServerState:
+        """Return the state of the server, of this user and of the schema.
+
+        Raises:
+            StorageError: The server is too old, or the schema has lost tables.
+        """
         cursor = connection.cursor(row_factory=class_row(ServerState))
         state = await (await cursor.execute(SQL["inspect"])).fetchone()
         if state is None or state.server_version < OLDEST_SERVER:
@@ -164,6 +170,22 @@ class PostgresSchema:
             raise StorageError(msg, server=self._where)
         return state
 
+    async def admit(self, url: str) -> str:
+        """See :meth:`threadkeep.storage.interface.ServerUsers.admit`."""
+        name = str(conninfo_to_dict(url).get("user") or "")
+        grant = sql.SQL("GRANT {}, {} TO {}").format(*map(sql.Identifier, (APP, SERVICE, name)))
+        async with self._pool.setting_up() as connection:
+            state = await self.inspect(connection)
+            if name in ("", state.user):
+                return state.user
+            try:
+                await _execute_concurrently(connection, grant)
+            except errors.Error as error:
+                text = f'GRANT {APP}, {SERVICE} TO "{name}"'
+                msg = f'{self._where} does not let "{state.user}" admit "{name}"; run as an administrator: {text}'
+                raise StorageDeniedError(msg, server=self._where) from error
+        return name
+
     async def _pending(self, connection: Connection, state: ServerState) -> list[Migration]:
         """Return the migrations that an existing schema needs."""
         if not state.tables:
@@ -184,15 +206,15 @@ class PostgresSchema:
 
     async def _set_up(self) -> ServerState:
         async with self._pool.setting_up() as connection:
-            state = await self._inspect(connection)
+            state = await self.inspect(connection)
             if not state.tables:
                 await self._make(connection, state)
             for migration in await self._pending(connection, state):
                 await self._apply(connection, migration)
-            state = await self._inspect(connection)
+            state = await self.inspect(connection)
             if state.can_create_roles:
                 await self._make_roles(connection, state)
-                state = await self._inspect(connection)
+                state = await self.inspect(connection)
             return state
 
     async def _make(self, connection: Connection, state: ServerState) -> None:

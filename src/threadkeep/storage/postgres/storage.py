@@ -23,6 +23,7 @@ from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase, call_in
 from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
+    DatabaseUser,
     Item,
     NamespaceMatch,
     Partition,
@@ -91,6 +92,19 @@ class PostgresStorage(StorageBase):
         """See :meth:`threadkeep.storage.interface.ServerAdvice.advice`."""
         self._require_open()
         return await self._run_service(self._tables.advice)
+
+    async def user(self) -> DatabaseUser:
+        """See :meth:`threadkeep.storage.interface.ServerUsers.user`."""
+        self._require_open()
+        state = await self.pool.run(self._schema.inspect)
+        ((seconds,),) = await self.pool.run(lambda connection: _fetch(connection, SQL["clock"], ()))
+        ahead = seconds - self._clock.now().timestamp()
+        return DatabaseUser(state.user, state.bypasses, state.owns or state.bypasses, ahead)
+
+    async def admit(self, url: str) -> str:
+        """See :meth:`threadkeep.storage.interface.ServerUsers.admit`."""
+        self._require_open()
+        return await self._schema.admit(url)
 
     async def close(self) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.close`. The pool is closed even if it was never opened."""

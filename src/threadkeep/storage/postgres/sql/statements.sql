@@ -139,6 +139,9 @@ SELECT epoch FROM threadkeep.birth
 -- name: durability
 SELECT current_setting('fsync'), current_setting('synchronous_commit')
 
+-- name: clock
+SELECT extract(epoch FROM clock_timestamp())::float8
+
 -- name: inspect
 SELECT
     current_setting('server_version_num')::integer AS server_version,
