@@ -34,7 +34,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store get": (14, 45),
     "checkpoint put": (17, 112),
     "checkpoint get": (16, 120),
-    "command: memories list": (28, 448),
+    "command: memories list": (28, 452),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

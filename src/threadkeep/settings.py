@@ -350,7 +350,9 @@ class _SecretFiles(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:
         in_force = _environment(self._env_file)
         named = [name for name, path in in_force.items() if path and SECRET_FILE.search(name)]
-        files = secret_file_variables(self.settings_cls) if named else {}
+        if not named:
+            return {}
+        files = secret_file_variables(self.settings_cls)
         return dict(self._read(files[name], name, in_force) for name in named if name in files)
 
     def _read(self, variable: str, file: str, in_force: Mapping[str, str | None]) -> tuple[str, str]:
