@@ -443,7 +443,7 @@ class DatabaseUser:
 
 @runtime_checkable
 class ServerUsers(Protocol):
-    """A storage whose server knows users with different rights."""
+    """A storage on a server that knows users with different rights."""
 
     async def user(self) -> DatabaseUser:
         """Return the user that this storage works as."""
