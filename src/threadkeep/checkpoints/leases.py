@@ -223,10 +223,10 @@ class Leases:
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
         self._renewing: asyncio.Task[None] | None = None
 
-    def of(self, run: object, thread: ThreadStore) -> Lease | None:
-        """Return the lease on *thread* of the run that *run* identifies; from any thread of the process."""
+    def of(self, run: object, partition: Partition) -> Lease | None:
+        """Return the lease on a thread of the run that *run* identifies; from any thread of the process."""
         _, lease = self._runs.get(id(run), (None, None))
-        return lease if lease is not None and lease.thread.partition == thread.partition else None
+        return lease if lease is not None and lease.thread.partition == partition else None
 
     def assign(self, run: object, lease: Lease) -> None:
         """Let the run that *run* identifies write with *lease*."""

@@ -408,11 +408,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def _target(self, config: RunnableConfig) -> Target:
         configurable = config.get("configurable", {})
         thread_id = thread_id_from(configurable.get("thread_id"))
-        thread = self._threads.get(thread_partition(thread_id, self._owner), thread_id)
+        partition, run = thread_partition(thread_id, self._owner), run_of(configurable)
+        lease = None if run is None else self._leases.of(run, partition)
+        thread = lease.thread if lease is not None else self._threads.get(partition, thread_id)
         namespace, checkpoint_id = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
         place = CheckpointPlace(str(namespace or ""), str(checkpoint_id or ""))
-        run = run_of(configurable)
-        lease = None if run is None else self._leases.of(run, thread)
         # A run with a lease has shown its owner when it began.
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
         return Target(configurable, thread, place, owner, lease, run, configurable.get(_DURABILITY) == "sync")
@@ -475,7 +475,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""
         around = var_child_runnable_config.get()
         run = None if around is None else run_of(around.get("configurable", {}))
-        lease = None if run is None else self._leases.of(run, target.thread)
+        lease = None if run is None else self._leases.of(run, target.thread.partition)
         if lease is not None and not lease.over:
             raise busy()
 

@@ -52,7 +52,7 @@ def owner_from(
         OwnerConflictError: Two sources disagree.
         InvalidInputError: A source is not a user id.
     """
-    config = _config(runtime, config)
+    config = _current_config(runtime) if config is None else config
     if source is not None:
         told = source(runtime if runtime is not None else config) if callable(source) else source
         if told is None:
@@ -206,19 +206,17 @@ def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None
     Raises:
         TooLargeError: Its id has more than 1,000 characters.
     """
-    config = _config(runtime, config)
+    config = _current_config(runtime) if config is None else config
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     runtime = configurable.get(RUNTIME) if runtime is None else runtime
     given = getattr(getattr(runtime, "execution_info", None), "thread_id", None) or configurable.get("thread_id")
     return None if given in (None, "") else thread_id_from(given)
 
 
-def _config(runtime: object, config: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if config is None:
-        config = getattr(runtime, "config", None)
-    if config is None:
-        try:
-            config = get_config()
-        except RuntimeError:  # no node is running
-            config = {}
-    return config
+def _current_config(runtime: object) -> Mapping[str, Any]:
+    """Return the configuration of *runtime*, or of the node that is running; empty: none is."""
+    config: Mapping[str, Any] | None = getattr(runtime, "config", None)
+    try:
+        return get_config() if config is None else config
+    except RuntimeError:
+        return {}

@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError, TooLargeError
 from threadkeep.storage.encoding import (
@@ -59,8 +71,8 @@ _CHUNK_ROWS: Final = 256
 
 _FLOAT_BYTES: Final = 4
 _EAGER_ROWS: Final = 64
-_ENCRYPTION_BYTES: Final = 1024
-"""Encrypting data makes it longer by less than this; the encrypted storage checks the limit before."""
+_LARGEST_DATA: Final = MAX_DATA_BYTES + 1024
+"""Encrypting data makes it longer by less than that; the encrypted storage checks the limit before."""
 
 _MICROS: Final = 1e6
 
@@ -516,6 +528,9 @@ def _encode_put(put: Put) -> PutRow:
     if put.embedding is not None:
         _check_embedding(put.embedding)
         model, dims, embedding = encode_text(put.embedding.model), put.embedding.dims, bytes(put.embedding.data)
+    data = put.data
+    if data is not None and (type(data) is not bytes or len(data) > _LARGEST_DATA):
+        _refuse_data(data)
     return PutRow(
         value=encode_value(put.value),
         paths=encode_namespace(put.index) if put.index else NO_PATHS,
@@ -528,7 +543,7 @@ def _encode_put(put: Put) -> PutRow:
         created_at=None if put.created_at is None else to_micros(put.created_at),
         updated_at=None if put.updated_at is None else to_micros(put.updated_at),
         expires_at=None if put.expires_at is None else to_micros(put.expires_at),
-        data=None if put.data is None else _check_data(put.data),
+        data=data,
     )
 
 
@@ -542,17 +557,15 @@ def _check_embedding(embedding: Embedding) -> None:
         raise InvalidInputError(msg)
 
 
-def _check_data(data: bytes) -> bytes:
+def _refuse_data(data: bytes) -> NoReturn:
     if type(data) is not bytes:
         msg = f"data must be bytes, got {type(data).__name__}: pass bytes(…)."
         raise InvalidInputError(msg)
-    if len(data) > MAX_DATA_BYTES + _ENCRYPTION_BYTES:
-        msg = (
-            f"The data is too large: {len(data):,} bytes, at most {MAX_DATA_BYTES:,} are allowed. "
-            "Split it over several items."
-        )
-        raise TooLargeError(msg, size_bytes=len(data))
-    return data
+    msg = (
+        f"The data is too large: {len(data):,} bytes, at most {MAX_DATA_BYTES:,} are allowed. "
+        "Split it over several items."
+    )
+    raise TooLargeError(msg, size_bytes=len(data))
 
 
 def _to_row(row_key: RowKey, content: PutRow, alive: RowState | None, revision: int, now: int) -> ItemRow:

@@ -403,7 +403,7 @@ class SqliteConnections:
             self.idle.append(connection)
 
     def try_read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
-        """Run one small SELECT in this thread; return ``None`` if it cannot run now: then use :meth:`read`.
+        """Run one small SELECT, or a few in a transaction, in this thread; return ``None`` if that cannot run now.
 
         Such reads come before and after every search, and a switch of threads takes longer than they do. They do
         not block the event loop: with a write-ahead log a reader never waits for a writer, each row takes a few
@@ -416,10 +416,6 @@ class SqliteConnections:
                 return work(self.inline, *args)
         except Exception:  # noqa: BLE001 - nothing is swallowed: a reader repeats it
             return None
-
-    def try_read_snapshot(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
-        """Run several small SELECTs, as of one moment: see :meth:`try_read`."""
-        return self.try_read(run_transaction, self.path, "DEFERRED", work, *args)
 
     def truncate_log(self) -> bool:
         """Checkpoint and truncate the write-ahead log; return whether no reader prevented it."""

@@ -50,6 +50,7 @@ from threadkeep.storage.sqlite.connections import (
     SqliteConnections,
     open_connections,
     rewrite,
+    run_transaction,
     size_bytes,
 )
 
@@ -210,8 +211,10 @@ class SqliteStorage(StorageBase):
     def _try_get_rows(
         self, keys: Mapping[Partition, Collection[RowKey]], now: int, count: int
     ) -> Mapping[Partition, list[ItemRow]] | None:
-        try_read = self._connections.try_read if count == 1 else self._connections.try_read_snapshot
-        return try_read(self._tables.get, keys, now)
+        connections = self._connections
+        if count == 1:
+            return connections.try_read(self._tables.get, keys, now)
+        return connections.try_read(run_transaction, self._path, "DEFERRED", self._tables.get, keys, now)
 
     def _read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> asyncio.Future[T]:
         connections = self._connections
