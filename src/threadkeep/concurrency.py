@@ -16,9 +16,10 @@ import itertools
 import math
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final, TypeVar
@@ -184,18 +185,21 @@ class StalledError(Exception):
     """No call got an answer for as long as a gate waits."""
 
 
+@dataclass(slots=True, eq=False)
 class AnswerTime:
     """How long a piece of work has waited for a storage or a model to answer, without the queues of this process.
 
     It counts the time in ``with`` blocks of it, which may be nested or overlap.
+
+    Attributes:
+        outer: Counts the same time, too; ``None``: nothing does.
     """
 
-    __slots__ = ("_asked", "_outer", "_paused", "_since", "_spent")
-
-    def __init__(self, outer: AnswerTime | None = None) -> None:
-        self._outer = outer
-        self._asked = self._paused = 0
-        self._since = self._spent = 0.0
+    outer: AnswerTime | None = None
+    _asked: int = 0
+    _paused: int = 0
+    _since: float = 0.0
+    _spent: float = 0.0
 
     @property
     def spent(self) -> float:
@@ -225,8 +229,8 @@ class AnswerTime:
         self._since = now
         self._asked += asked
         self._paused += paused
-        if self._outer is not None:
-            self._outer._change(asked, paused)  # noqa: SLF001 - of this very class
+        if self.outer is not None:
+            self.outer._change(asked, paused)  # noqa: SLF001 - of this very class
 
 
 _answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)
@@ -346,7 +350,7 @@ class TimeoutBudget:
         self._timeout = timeout
         self._hanging: dict[asyncio.Future[Any], float] = {}
 
-    async def wait(self, work: Awaitable[T], *, timeout: timedelta | None = None) -> T:
+    async def wait(self, work: Coroutine[Any, Any, T], *, timeout: timedelta | None = None) -> T:
         """Return the result of *work*, if it is ready in time.
 
         Args:
@@ -358,7 +362,7 @@ class TimeoutBudget:
         """
         answers, context = AnswerTime(_answer_time.get()), copy_context()
         context.run(_answer_time.set, answers)
-        task = asyncio.get_running_loop().create_task(_awaited(work), context=context)
+        task = asyncio.get_running_loop().create_task(work, context=context)
         task.add_done_callback(self._ended)
         seconds = _FIRST * (timeout or self._timeout).total_seconds()
         if hanging := self._count_hanging():
@@ -389,10 +393,6 @@ class TimeoutBudget:
         self._hanging.pop(task, None)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may not wait any more
-
-
-async def _awaited(work: Awaitable[T]) -> T:
-    return await work
 
 
 async def retry_conflicts(

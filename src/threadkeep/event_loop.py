@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
 from threadkeep.errors import ClosedError, ThreadkeepError
@@ -163,7 +164,9 @@ class EventLoopThread:
                     coroutine.close()
                     raise
                 self._loop = self._start()
-            return _Submission(coroutine, self._loop, callback)
+            submission = _Submission(coroutine, self._loop, callback)
+            self._loop.call_soon_threadsafe(submission.begin)
+        return submission
 
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
@@ -175,58 +178,54 @@ class EventLoopThread:
         return loop
 
 
+@dataclass(slots=True, eq=False)
 class _Submission(Generic[T]):
     """One coroutine on its way to the event loop, and its outcome on the way back.
 
     The outcome is told in the task's last step: callbacks of a task, and futures that are chained to it, come
     one round of the loop later each, which is a third of what the way costs.
 
-    Args:
+    Attributes:
         coroutine: What to run.
         loop: The loop to run it on; it runs in the caller's context.
-        tell: Is called once, on that loop, with the result or with what was raised.
+        callback: Is called once, on that loop, with the result or with what was raised.
+        task: Runs it; ``None``: it has not begun.
     """
 
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, T],
-        loop: asyncio.AbstractEventLoop,
-        callback: Callable[[T | None, BaseException | None], None],
-    ) -> None:
-        self._coroutine = coroutine
-        self._loop = loop
-        self._callback = callback
-        self._task: asyncio.Task[None] | None = None
-        loop.call_soon_threadsafe(self._begin)
+    coroutine: Coroutine[Any, Any, T]
+    loop: asyncio.AbstractEventLoop
+    callback: Callable[[T | None, BaseException | None], None]
+    task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
         """Cancel it, from any thread; what is done stays done."""
         with suppress(RuntimeError):  # the loop was closed, and everything on it cancelled
-            self._loop.call_soon_threadsafe(self._cancel)
+            self.loop.call_soon_threadsafe(self._cancel)
 
-    def _begin(self) -> None:
-        self._task = self._loop.create_task(self._run())
-        self._task.add_done_callback(self._never_ran)
+    def begin(self) -> None:
+        """Begin it, in its loop."""
+        self.task = self.loop.create_task(self._run())
+        self.task.add_done_callback(self._never_ran)
 
     def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     async def _run(self) -> None:
         result: T | None = None
         failure: BaseException | None = None
         try:
-            result = await self._coroutine
+            result = await self.coroutine
         except OUTCOMES as error:
             failure = error
-        if self._task is not None:
-            self._task.remove_done_callback(self._never_ran)
-        self._callback(result, failure)
+        if self.task is not None:
+            self.task.remove_done_callback(self._never_ran)
+        self.callback(result, failure)
 
     def _never_ran(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
-        self._coroutine.close()
-        self._callback(None, asyncio.CancelledError())
+        self.coroutine.close()
+        self.callback(None, asyncio.CancelledError())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
