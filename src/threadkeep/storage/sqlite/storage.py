@@ -245,19 +245,15 @@ class GroupCommit:
         self._now = now
         self._queue: deque[_QueuedCommit] = deque()
 
-    async def add(self, connections: SqliteConnections, batches: Sequence[EncodedBatch]) -> tuple[Position, ...]:
-        """Commit *batches*, all or none, with those that wait now; return when they are durable."""
+    def add(
+        self, connections: SqliteConnections, batches: Sequence[EncodedBatch]
+    ) -> asyncio.Future[tuple[Position, ...]]:
+        """Commit *batches*, all or none, with those that wait now; return what is done when they are durable."""
         queued = _QueuedCommit(batches, asyncio.get_running_loop().create_future())
         self._queue.append(queued)
         # Each call submits work; the work that finds the queue empty does nothing.
         connections.writer.submit(self._work, connections)
-        positions = await queued.result
-        for batch in batches:
-            for change in batch.changes:
-                if change.kind == "delete":
-                    connections.scrub_later()
-                    return positions
-        return positions
+        return queued.result
 
     def _work(self, connections: SqliteConnections) -> None:
         group: list[_QueuedCommit] = []
@@ -269,7 +265,7 @@ class GroupCommit:
         results = self._commit(connections, group)
         # If the loop was closed, no caller waits any more.
         with suppress(RuntimeError):
-            group[0].result.get_loop().call_soon_threadsafe(_set_results, group, results)
+            group[0].result.get_loop().call_soon_threadsafe(_set_results, connections, group, results)
 
     def _commit(
         self, connections: SqliteConnections, group: Sequence[_QueuedCommit]
@@ -295,14 +291,23 @@ class GroupCommit:
         return positions
 
 
-def _set_results(group: Sequence[_QueuedCommit], outcomes: Sequence[tuple[Position, ...] | Exception]) -> None:
+def _set_results(
+    connections: SqliteConnections,
+    group: Sequence[_QueuedCommit],
+    outcomes: Sequence[tuple[Position, ...] | Exception],
+) -> None:
     for queued, outcome in zip(group, outcomes, strict=True):
-        if queued.result.done():  # the caller was cancelled; what was written stays
-            continue
+        waits = not queued.result.done()  # otherwise the caller was cancelled; what was written stays
         if isinstance(outcome, Exception):
-            queued.result.set_exception(outcome)
-        else:
+            if waits:
+                queued.result.set_exception(outcome)
+            continue
+        if waits:
             queued.result.set_result(outcome)
+        for batch in queued.batches:
+            for change in batch.changes:
+                if change.kind == "delete":
+                    connections.scrub_later()  # once, however often it is called
 
 
 class _PartitionHead(NamedTuple):
