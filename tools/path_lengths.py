@@ -24,17 +24,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (68, 1628),
-    "learn one sentence": (52, 1236),
+    "agent turn": (68, 1580),
+    "learn one sentence": (52, 1227),
     "warm recall": (39, 349),
-    "list memories": (15, 91),
-    "forget a memory": (28, 479),
-    "store put": (19, 141),
-    "warm store search": (29, 203),
-    "store get": (14, 45),
-    "checkpoint put": (17, 112),
-    "checkpoint get": (16, 120),
-    "command: memories list": (28, 452),
+    "list memories": (15, 90),
+    "forget a memory": (28, 480),
+    "store put": (19, 138),
+    "warm store search": (29, 200),
+    "store get": (14, 44),
+    "checkpoint put": (17, 108),
+    "checkpoint get": (16, 118),
+    "command: memories list": (28, 455),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
