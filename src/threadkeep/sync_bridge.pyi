@@ -30,7 +30,18 @@ from threadkeep.langgraph.window import History
 from threadkeep.memories.audited_writer import AuditEntry
 from threadkeep.memories.codec import Imported
 from threadkeep.memories.maintenance import Merge
-from threadkeep.memories.models import Forgotten, Kind, Memory, NewMemory, RememberResult, Source, Undone, Version, Why
+from threadkeep.memories.models import (
+    Forgotten,
+    Kind,
+    Memory,
+    NewMemory,
+    RememberResult,
+    Source,
+    Speaker,
+    Undone,
+    Version,
+    Why,
+)
 from threadkeep.memories.retention import RetentionReport
 from threadkeep.models.base import Message
 from threadkeep.owners.erasure import ErasureReceipt
@@ -169,7 +180,16 @@ class SyncMemoryService:
     def get(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory | None: ...
     def require(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory: ...
     def list(
-        self, *, owner: str | Owner | None = ..., kind: Kind | None = ..., limit: int = ..., offset: int = ...
+        self,
+        *,
+        owner: str | Owner | None = ...,
+        kind: Kind | None = ...,
+        trust: Speaker | None = ...,
+        thread_id: str | None = ...,
+        pinned: bool | None = ...,
+        since: datetime | None = ...,
+        limit: int = ...,
+        offset: int = ...,
     ) -> builtins.list[Memory]: ...
     def walk(self, *, owner: str | Owner | None = ...) -> builtins.list[Memory]: ...
     def search(

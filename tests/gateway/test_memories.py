@@ -424,3 +424,40 @@ class TestBadInput:
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert answer.headers["cache-control"] == "no-store"
             assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+class TestFilters:
+    async def test_memories_are_listed_by_source_thread_pin_and_time(self, gateway: GatewayWorld):
+        """Filters hold together; a page of one filter is no page of another."""
+        async with gateway.client() as client:
+            await gateway.turn(client, "I live in Rome.", thread_id="t")
+            gateway.tk.for_owner(owner_of("ana")).sync.drain()
+            kept = (await client.post("/memories", json={"text": "I like tea.", "pinned": True})).json()["memory_id"]
+            kinds: dict[str, Any] = {}
+            for query in (
+                "thread_id=t&kind=semantic",
+                "thread_id=none",
+                "pinned=true",
+                "trust=document",
+                "trust=user&pinned=false&kind=semantic",
+            ):
+                kinds[query] = [one["text"] for one in (await client.get(f"/memories?{query}")).json()["memories"]]
+            changed = (await client.get(f"/memories/{kept}")).json()["updated_at"]
+            recent = (await client.get("/memories", params={"since": changed})).json()["memories"]
+            page = (await client.get("/memories?limit=1&trust=user")).json()["cursor"]
+            other = await client.get("/memories", params={"cursor": page, "limit": 1, "trust": "tool"})
+
+        assert kinds["thread_id=t&kind=semantic"] == ["I live in Rome."]
+        assert kinds["thread_id=none"] == kinds["trust=document"] == []
+        assert kinds["pinned=true"] == ["I like tea."]
+        assert kinds["trust=user&pinned=false&kind=semantic"] == ["I live in Rome."]
+        assert [one["text"] for one in recent] == ["I like tea."]
+        assert other.status_code == 422
+
+    async def test_privacy_names_receivers_without_addresses(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            answer = (await client.get("/me/privacy")).json()
+        receivers = [one["to"] for one in answer["data_flows"]]
+        assert any(one.startswith("storage sqlite") for one in receivers)
+        assert not any("/" in one for one in receivers)
+        assert answer["tombstone_days"] > 0

@@ -17,6 +17,7 @@ from tests.gateway import conftest as gateway_conftest
 from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
 from tests.gateway.world import GatewayWorld
 from tests.web.browser import Network, chromium
+from threadkeep.identity import Owner
 from threadkeep.testing import ScriptedModel
 from tools import web
 
@@ -88,6 +89,10 @@ class Site:
         page.goto(self.network.origin)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Message", exact=True).wait_for()
+
+    def owner(self, user: str) -> Owner:
+        """Return the owner that a user of the provider is."""
+        return Owner(user, self._provider.origin)
 
     def close(self) -> None:
         """Close the browsers."""

@@ -11,38 +11,15 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.web.conftest import OpenSite
+from tests.web.pages import SlowModel, begin_chat, panel, say
 from threadkeep.testing import ScriptedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROME = "I live in Rome."
-
-
-class SlowModel(ScriptedModel):
-    """Pauses before each word, so that a test can act while it speaks."""
-
-    async def _astream(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Any:
-        async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
-            await asyncio.sleep(0.03)
-            yield chunk
-
-
-def say(page: Page, text: str, *, wait: bool = True) -> None:
-    """Send a message, and wait for the end of the turn."""
-    page.get_by_label("Message", exact=True).fill(text)
-    page.keyboard.press("Enter")
-    if wait:
-        page.get_by_role("button", name="Stop").wait_for()
-        page.get_by_role("button", name="Send").wait_for()
-
-
-def panel(page: Page) -> Any:
-    return page.get_by_role("complementary", name="Memory of this turn")
 
 
 class TestMemory:
@@ -52,7 +29,7 @@ class TestMemory:
         page = site.open()
         say(page, ROME)
         expect(page.get_by_text("Nothing recalled · learnt 1")).to_be_visible()
-        page.get_by_role("link", name="New chat").click()
+        begin_chat(page)
         say(page, "Where do I live?")
         expect(page.get_by_text("Recalled 1", exact=True)).to_be_visible()
         used = panel(page).get_by_role("listitem")
@@ -66,14 +43,14 @@ class TestMemory:
         page.get_by_label("What is true").fill("I live in Oslo.")
         page.get_by_role("button", name="Save").click()
         expect(used).to_contain_text("I live in Oslo.")
-        page.get_by_role("link", name="New chat").click()
+        begin_chat(page)
         say(page, "Which city do I live in?")
         city = panel(page).get_by_role("listitem").filter(has_text="I live in Oslo.")
         city.get_by_role("button", name=re.compile("Actions for the memory")).click()
         page.get_by_role("menuitem", name="Forget").click()
         page.get_by_role("dialog").get_by_role("button", name="Forget").click()
         expect(city).to_contain_text("Forgotten")
-        page.get_by_role("link", name="New chat").click()
+        begin_chat(page)
         say(page, "So where do I live?")
         expect(page.get_by_text("Recalled").or_(page.get_by_text("Nothing recalled"))).to_be_visible()
         assert "Oslo" not in panel(page).inner_text()

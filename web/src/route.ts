@@ -2,13 +2,17 @@
 import { useSyncExternalStore } from "react";
 
 export type Route =
-  | { view: "chat"; threadId: string | null; messageId: string | null };
+  | { view: "chat"; threadId: string | null; messageId: string | null }
+  | { view: "memory"; memoryId: string | null }
+  | { view: "inbox" | "privacy" };
 
 /** Return the route of a fragment such as `#/chat/ID?message=ID`. */
 export function parseRoute(fragment: string): Route {
   const [path = "", query = ""] = fragment.replace(/^#\/?/, "").split("?");
   const [view, id] = path.split("/").map((part) => decodeURIComponent(part));
   const messageId = new URLSearchParams(query).get("message");
+  if (view === "memory") return { view, memoryId: id ?? null };
+  if (view === "inbox" || view === "privacy") return { view };
   if (view === "chat" && id) return { view: "chat", threadId: id, messageId };
   return { view: "chat", threadId: null, messageId: null };
 }
@@ -17,6 +21,12 @@ export const chatAddress = (threadId: string | null, messageId: string | null = 
   threadId === null
     ? "#/"
     : `#/chat/${encodeURIComponent(threadId)}${messageId === null ? "" : `?${new URLSearchParams({ message: messageId })}`}`;
+
+export const memoryAddress = (memoryId: string | null = null): string =>
+  memoryId === null ? "#/memory" : `#/memory/${encodeURIComponent(memoryId)}`;
+
+export const inboxAddress = "#/inbox";
+export const privacyAddress = "#/privacy";
 
 export function go(address: string): void {
   location.hash = address;

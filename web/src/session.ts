@@ -45,9 +45,10 @@ export function signIn(inNewTab = false): void {
   else location.assign(address);
 }
 
-/** End the session, and leave the page so that nothing of the user stays in it. */
-export async function signOut(): Promise<void> {
-  await call("post", "/auth/logout");
+/** Leave the page so that nothing of the user stays in it; a session is ended. */
+export async function leavePage(user: User): Promise<void> {
+  if (user.hasSession) await call("post", "/auth/logout");
   setCsrfToken(null);
-  location.replace("/");
+  history.replaceState(null, "", "/");
+  location.reload();
 }

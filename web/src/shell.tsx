@@ -1,30 +1,36 @@
 // The frame of the page: conversations on the left, the view in the middle, the memory panel on the right.
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { ChatView } from "./chat/chat-view.tsx";
 import { loadTurnMemories } from "./chat/turn-memory.ts";
 import { useChats } from "./chat/use-chats.ts";
 import { setAnnouncer } from "./components/announce.ts";
-import { IconButton, Menu } from "./components/controls.tsx";
+import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
 import { Icon } from "./components/icon.tsx";
 import { MemoryPanel } from "./panel/memory-panel.tsx";
-import { parseRoute, useFragment } from "./route.ts";
-import { loadSession, signIn, signOut, type User } from "./session.ts";
-import { loadInbox } from "./stores/memories.ts";
+import { chatAddress, go, inboxAddress, memoryAddress, parseRoute, privacyAddress, useFragment, type Route } from "./route.ts";
+import { leavePage, loadSession, signIn, type User } from "./session.ts";
+import { inbox, loadInbox } from "./stores/memories.ts";
 import { useStore } from "./stores/store.ts";
 import { loadThreads } from "./stores/threads.ts";
 import { attempt, closeToast, sessionEnded, showToast, toasts } from "./stores/toasts.ts";
 import { texts } from "./texts.ts";
 import { Sidebar } from "./threads/sidebar.tsx";
 
+const MemoryView = lazy(() => import("./memory/memory-view.tsx"));
+const InboxView = lazy(() => import("./inbox/inbox-view.tsx"));
+const PrivacyView = lazy(() => import("./privacy/privacy-view.tsx"));
+
 type Drawer = "threads" | "panel" | null;
 
 export function Shell({ user }: { user: User }) {
-  const route = parseRoute(useFragment());
-  const chat = useChats(route.threadId);
+  const fragment = useFragment();
+  const route = parseRoute(fragment);
+  const threadId = route.view === "chat" ? route.threadId : null;
+  const chat = useChats(threadId);
+  const waiting = useStore(inbox)?.length ?? 0;
   const [drawer, setDrawer] = useState<Drawer>(null);
   const [panelOpen, setPanelOpen] = useState(true);
   const [turnKey, setTurnKey] = useState<string | null>(null);
-  const fragment = useFragment();
 
   useEffect(() => {
     void loadThreads();
@@ -33,6 +39,9 @@ export function Shell({ user }: { user: User }) {
   }, []);
   useEffect(() => setDrawer(null), [fragment]);
   useEffect(() => setTurnKey(null), [chat]);
+  useEffect(() => {
+    document.title = waiting === 0 ? texts.product : `(${waiting}) ${texts.product}`;
+  }, [waiting]);
 
   function showTurn(key: string) {
     setTurnKey(key);
@@ -41,43 +50,85 @@ export function Shell({ user }: { user: User }) {
   }
 
   return (
-    <div className={`frame ${panelOpen ? "" : "without-panel"}`}>
-      <a className="skip" href="#message" onClick={focusMessage}>
+    <div className={`frame ${panelOpen && route.view === "chat" ? "" : "without-panel"}`}>
+      <a className="skip" href="#message" onClick={focusMain}>
         {texts.skip}
       </a>
       <Side name="threads" label={texts.threads} open={drawer === "threads"} onClose={() => setDrawer(null)}>
-        <Sidebar current={route.threadId} />
+        <Views route={route} waiting={waiting} />
+        <Sidebar current={threadId} />
       </Side>
       <div className="middle">
         <header className="top">
           <IconButton icon="menu" className="narrow-only" label={texts.showThreads} onClick={() => setDrawer("threads")} />
           <span className="brand">{texts.product}</span>
           <span className="grow" />
-          <IconButton
-            icon="panel"
-            label={texts.showPanel}
-            pressed={panelOpen}
-            onClick={() => (isNarrow() ? setDrawer("panel") : setPanelOpen(!panelOpen))}
-          />
+          {route.view === "chat" ? (
+            <IconButton
+              icon="panel"
+              label={texts.showPanel}
+              pressed={panelOpen}
+              onClick={() => (isNarrow() ? setDrawer("panel") : setPanelOpen(!panelOpen))}
+            />
+          ) : null}
+          <a className="inbox-link icon-button" href={inboxAddress} aria-label={texts.inboxCount(waiting)} title={texts.inboxCount(waiting)}>
+            <Icon name="inbox" />
+            {waiting === 0 ? null : <span className="count">{waiting}</span>}
+          </a>
           <Profile user={user} />
         </header>
         <SessionEnded user={user} />
-        <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
+        <Suspense fallback={<p className="empty">{texts.loading}</p>}>
+          {route.view === "chat" ? (
+            <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
+          ) : route.view === "memory" ? (
+            <MemoryView user={user} memoryId={route.memoryId} />
+          ) : route.view === "inbox" ? (
+            <InboxView user={user} />
+          ) : (
+            <PrivacyView user={user} />
+          )}
+        </Suspense>
+        <div className="bottom-bar">
+          <Views route={route} waiting={waiting} />
+        </div>
       </div>
-      <Side name="panel" label={texts.panel} open={drawer === "panel"} onClose={() => setDrawer(null)}>
-        <MemoryPanel chat={chat.chat} turnKey={turnKey} user={user} />
-      </Side>
+      {route.view !== "chat" ? null : (
+        <Side name="panel" label={texts.panel} open={drawer === "panel"} onClose={() => setDrawer(null)}>
+          <MemoryPanel chat={chat.chat} turnKey={turnKey} user={user} />
+        </Side>
+      )}
       <Toasts />
       <LiveRegion />
     </div>
   );
 }
 
+/** The ways to the views; in the side on a wide screen, in a bar at the bottom on a phone. */
+function Views({ route, waiting }: { route: Route; waiting: number }) {
+  const views = [
+    { name: "chat", label: texts.chat, icon: "chat", address: chatAddress(null) },
+    { name: "memory", label: texts.memory, icon: "memory", address: memoryAddress() },
+    { name: "inbox", label: texts.inbox, icon: "inbox", address: inboxAddress },
+  ] as const;
+  return (
+    <nav className="views" aria-label={texts.views}>
+      {views.map((view) => (
+        <a key={view.name} href={view.address} aria-current={route.view === view.name ? "page" : undefined}>
+          <Icon name={view.icon} />
+          {view.label}
+          {view.name === "inbox" && waiting > 0 ? <span className="count">{waiting}</span> : null}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 const isNarrow = () => window.matchMedia("(max-width: 899px)").matches;
 
-function focusMessage(event: { preventDefault: () => void }) {
+function focusMain(event: { preventDefault: () => void }) {
   event.preventDefault();
-  document.getElementById("message")?.focus();
+  (document.getElementById("message") ?? document.querySelector<HTMLElement>("main"))?.focus();
 }
 
 interface SideProps {
@@ -116,10 +167,10 @@ function Side({ name, label, open, onClose, children }: SideProps) {
 }
 
 function Profile({ user }: { user: User }) {
-  if (!user.hasSession) return <span className="user">{user.userId}</span>;
-  const leave = () => void attempt(signOut);
+  const items: MenuItem[] = [{ label: texts.privacy, icon: "shield", onSelect: () => go(privacyAddress) }];
+  if (user.hasSession) items.push({ label: texts.signOut, icon: "right", onSelect: () => void attempt(() => leavePage(user)) });
   return (
-    <Menu label={texts.profile(user.userId)} items={[{ label: texts.signOut, onSelect: leave }]}>
+    <Menu label={texts.profile(user.userId)} items={items}>
       <Icon name="user" />
       <span className="user">{user.userId}</span>
     </Menu>

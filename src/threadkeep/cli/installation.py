@@ -21,6 +21,7 @@ from threadkeep.cli.output import (
     print_json,
     settings_of_existing,
 )
+from threadkeep.data_flows import list_data_flows
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def doctor(
     with open_memory(data_dir, settings=settings_of_existing(wanted)) as tk:
         report = {
             "checks": [*_checks(tk, wanted, measure=measure), *(_service_checks(tk, wanted) if service else ())],
-            "data_flows": _flows(tk),
+            "data_flows": list_data_flows(tk.app),
             "settings": _settings(wanted),
         }
     healthy = all(row["state"] != "broken" for row in report["checks"])
@@ -310,75 +311,6 @@ def _lifecycle(tk: Threadkeep) -> str:
         f"an owner has at most {settings.max_memories_per_owner:,}" if settings.max_memories_per_owner else "",
     ]
     return ", ".join(part for part in said if part) or "memories stay until they are removed"
-
-
-def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
-    """Tell who receives text, and whether it leaves this machine."""
-    settings, embedder = tk.app.settings, tk.app.embedder
-    rows: list[dict[str, Any]] = [
-        {
-            "to": f"chat model {settings.model or '(offline stand-in)'}",
-            "gets": "messages and recalled memories of each turn",
-            "leaves_machine": "depends on the provider" if settings.model else "no",
-        },
-        {
-            "to": f"embedder {embedder.name if embedder else '(none)'}",
-            "gets": "questions and memories" if embedder else "nothing",
-            "leaves_machine": "yes" if embedder and embedder.remote else "no",
-        },
-        {
-            "to": "LangSmith",
-            "gets": "prompts and replies of each turn, recalled memories included" if settings.traced else "nothing",
-            "leaves_machine": "yes" if settings.traced else "no",
-        },
-        {
-            "to": f"storage {tk.app.storage.name} {tk.app.storage.location}",
-            "gets": "memories, and turns until they are learnt from",
-            "leaves_machine": "no" if tk.app.storage.name in ("memory", "sqlite") else "where its server is elsewhere",
-        },
-    ]
-    if settings.enable_fact_extraction and settings.capture != "off":
-        rows.append(
-            {
-                "to": f"extraction model {settings.fact_extraction_model or settings.model}",
-                "gets": "each turn, redacted, and memories that may be about the same",
-                "leaves_machine": "depends on the provider",
-            }
-        )
-    if (reranker := tk.app.reranker) is not None:
-        rows.append(
-            {
-                "to": f"reranker {reranker.name}",
-                "gets": "questions, and the memories that were found for them",
-                "leaves_machine": "yes" if reranker.remote else "no",
-            }
-        )
-    if settings.trace_content:
-        rows.append(
-            {
-                "to": "OpenTelemetry, where the application exports its spans to",
-                "gets": "recalled memories",
-                "leaves_machine": "depends on the exporter",
-            }
-        )
-    if settings.vectors == "pinecone":
-        rows.append(
-            {
-                "to": f"vectors {settings.vectors} {settings.pinecone_host}",
-                "gets": "vectors of large owners, keys and namespaces without the owner's id; no text",
-                "leaves_machine": "yes",
-            }
-        )
-    saver = tk.app.checkpointer
-    if saver is not None:
-        rows.append(
-            {
-                "to": f"threads {saver.storage.name} {saver.storage.location}",
-                "gets": "whole conversations, encrypted" if tk.app.settings.checkpoint_key else "whole conversations",
-                "leaves_machine": "no" if saver.storage.name in ("memory", "sqlite") else "depends on the server",
-            }
-        )
-    return rows
 
 
 def _settings(settings: Settings) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ TEXT_CHARACTERS: Final = 8_000
 ID_CHARACTERS: Final = 1_000
 
 Kind = Literal["semantic", "episodic", "procedural"]
+Trust = Literal["user", "import", "assistant", "agent", "document", "tool"]
 State = Literal["pending", "approved", "rejected", "expired"]
 
 

@@ -183,6 +183,35 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFilter:
+    """Which memories are listed; ``None`` leaves a part out.
+
+    Attributes:
+        kind: Their kind.
+        trust: Their least trusted speaker.
+        thread_id: A thread in which they were said.
+        pinned: Whether they are pinned.
+        since: When they were changed at the earliest.
+    """
+
+    kind: Kind | None = None
+    trust: Speaker | None = None
+    thread_id: str | None = None
+    pinned: bool | None = None
+    since: datetime | None = None
+
+    def matches(self, memory: Memory) -> bool:
+        """Return whether *memory* is one of them."""
+        return (
+            self.kind in (None, memory.kind)
+            and self.trust in (None, memory.trust)
+            and self.pinned in (None, memory.pinned)
+            and (self.since is None or memory.updated_at >= self.since)
+            and (self.thread_id is None or any(one.thread_id == self.thread_id for one in memory.sources))
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class NewMemory:
     """A statement to be kept.
 

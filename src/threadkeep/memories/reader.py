@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -14,7 +14,7 @@ from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storag
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
-    from threadkeep.memories.models import Kind, Memory
+    from threadkeep.memories.models import Memory
 
 _NEWEST: Final = 1000
 _CHANGED: Final = attrgetter("updated_at", "revision")
@@ -74,15 +74,17 @@ class MemoryReader:
             return memory
         raise _not_found(memory_id)
 
-    async def list(self, *, owner: Owner, kind: Kind | None = None, limit: int = 100, offset: int = 0) -> list[Memory]:
-        """Return the owner's memories, most recently changed first, whatever their status."""
+    async def list(
+        self, *, owner: Owner, matches: Callable[[Memory], bool] | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Memory]:
+        """Return the owner's memories that match, most recently changed first, whatever their status."""
         if limit < 0 or offset < 0:
             msg = f"limit and offset must be 0 or more, got {limit} and {offset}."
             raise InvalidInputError(msg)
         memories: list[Memory] = []
-        async for batch in self._batches(owner, page_size=offset + limit if kind is None else PAGE_SIZE):
+        async for batch in self._batches(owner, page_size=offset + limit if matches is None else PAGE_SIZE):
             parsed = map(memory_of, batch)
-            memories += [memory for memory in parsed if memory is not None and kind in (None, memory.kind)]
+            memories += [memory for memory in parsed if memory is not None and (matches is None or matches(memory))]
             if len(memories) >= offset + limit:
                 break
         return memories[offset : offset + limit]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
-from threadkeep.memories.models import Approval, Kind, NewMemory, Source, checked_name
+from threadkeep.memories.models import Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
 from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
@@ -130,11 +130,35 @@ class MemoryService(Service):
 
     @operation
     async def list(
-        self, *, owner: str | Owner | None = None, kind: Kind | None = None, limit: int = 100, offset: int = 0
+        self,
+        *,
+        owner: str | Owner | None = None,
+        kind: Kind | None = None,
+        trust: Speaker | None = None,
+        thread_id: str | None = None,
+        pinned: bool | None = None,
+        since: datetime | None = None,
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Memory]:
-        """Return memories of any status, most recently changed first."""
+        """Return memories of any status, most recently changed first.
+
+        Args:
+            owner: The owner.
+            kind: Of this kind only.
+            trust: With this least trusted speaker only.
+            thread_id: Said in this thread only.
+            pinned: Pinned ones only, or those that are not.
+            since: Changed then or later only.
+            limit: How many at most.
+            offset: How many are left out before.
+        """
+        wanted = MemoryFilter(kind, trust, thread_id, pinned, since)
         return await self._services.memory_reader.list(
-            owner=self._scope.resolve(owner), kind=kind, limit=limit, offset=offset
+            owner=self._scope.resolve(owner),
+            matches=None if wanted == MemoryFilter() else wanted.matches,
+            limit=limit,
+            offset=offset,
         )
 
     @operation

@@ -228,6 +228,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/me/privacy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Privacy
+         * @description Return who receives text of users, and how long what is kept.
+         */
+        get: operations["show_privacy_api_me_privacy_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/memories": {
         parameters: {
             query?: never;
@@ -237,7 +257,7 @@ export interface paths {
         };
         /**
          * List Memories
-         * @description List the memories of the user, most recently changed first.
+         * @description List the memories of the user, most recently changed first; *since*: changed then or later.
          */
         get: operations["list_memories_api_memories_get"];
         put?: never;
@@ -921,7 +941,7 @@ export interface paths {
         };
         /**
          * Show Readiness
-         * @description Return whether the storage and the issuers are reachable; status 503 if one is not.
+         * @description Return whether requests are answered: the storage and the issuers are reachable; otherwise status 503.
          */
         get: operations["show_readiness_readyz_get"];
         put?: never;
@@ -1101,6 +1121,23 @@ export interface components {
             approved: boolean;
             /** Text */
             text: string;
+        };
+        /**
+         * DataFlowBody
+         * @description A model, a storage or a service that receives text of users.
+         *
+         *     Attributes:
+         *         to: Its name.
+         *         gets: What it receives.
+         *         leaves_machine: Whether that leaves the machine of the server.
+         */
+        DataFlowBody: {
+            /** Gets */
+            gets: string;
+            /** Leaves Machine */
+            leaves_machine: string;
+            /** To */
+            to: string;
         };
         /**
          * DecidedBody
@@ -1617,6 +1654,26 @@ export interface components {
              */
             revision: number;
         };
+        /**
+         * PrivacyBody
+         * @description Who receives text of users, and how long what is kept.
+         *
+         *     Attributes:
+         *         data_flows: Who receives text.
+         *         inactive_days: After how many days without use memories are archived; 0: never.
+         *         proposal_days: After how many days a proposal expires.
+         *         tombstone_days: How many days a statement is not learnt again; 0: for ever.
+         */
+        PrivacyBody: {
+            /** Data Flows */
+            data_flows: components["schemas"]["DataFlowBody"][];
+            /** Inactive Days */
+            inactive_days: number;
+            /** Proposal Days */
+            proposal_days: number;
+            /** Tombstone Days */
+            tombstone_days: number;
+        };
         Problem: {
             code: string;
             detail: string;
@@ -1748,7 +1805,8 @@ export interface components {
          * @description Whether the process can answer requests.
          *
          *     Attributes:
-         *         ready: Whether everything is reachable.
+         *         ready: Whether everything is reachable, and the process is not stopping.
+         *         stopping: Whether the process got a signal to stop: it begins no run any more.
          *         storage: ``ok``, or the code of the error.
          *         degraded: What works less well, such as ``embedder``.
          *         unreachable_issuers: The issuers without keys; their tokens get status 503.
@@ -1758,6 +1816,8 @@ export interface components {
             degraded: string[];
             /** Ready */
             ready: boolean;
+            /** Stopping */
+            stopping: boolean;
             /** Storage */
             storage: string;
             /** Unreachable Issuers */
@@ -2732,12 +2792,47 @@ export interface operations {
             507: components["responses"]["Problem507"];
         };
     };
+    show_privacy_api_me_privacy_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PrivacyBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     list_memories_api_memories_get: {
         parameters: {
             query?: {
                 cursor?: string | null;
                 kind?: ("semantic" | "episodic" | "procedural") | null;
                 limit?: number;
+                pinned?: boolean | null;
+                since?: string | null;
+                thread_id?: string | null;
+                trust?: ("user" | "import" | "assistant" | "agent" | "document" | "tool") | null;
             };
             header?: never;
             path?: never;

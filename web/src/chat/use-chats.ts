@@ -31,14 +31,15 @@ function onThread(made: OpenChat, chat: Chat): void {
   if (fresh === made) {
     fresh = null;
     open.set(threadId, made);
-    if (parseRoute(location.hash).threadId === null) replaceAddress(chatAddress(threadId));
+    const route = parseRoute(location.hash);
+    if (route.view === "chat" && route.threadId === null) replaceAddress(chatAddress(threadId));
   }
   void loadThreads();
   void loadInbox();
   void loadTurnMemories();
 }
 
-/** Begin a new conversation, also where one was begun and nothing was sent. */
+/** Drop a conversation that was deleted. */
 export function forgetChat(threadId: string): void {
   open.delete(threadId);
 }

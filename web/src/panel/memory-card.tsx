@@ -2,7 +2,7 @@
 import { useState, type ReactNode } from "react";
 import { Confirm, Menu, TextDialog, type MenuItem } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
-import { chatAddress } from "../route.ts";
+import { chatAddress, memoryAddress } from "../route.ts";
 import { correctMemory, forgetMemory, memories, neverRemember, pinMemory } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { exactTime, spokenTime, texts } from "../texts.ts";
@@ -20,12 +20,14 @@ interface MemoryCardProps {
   kind: string;
   source: ShownSource | null;
   canChange: boolean;
+  /** Whether the card leads to the memory in full. */
+  links?: boolean;
   children?: ReactNode;
 }
 
 type Question = "correct" | "forget" | "never" | null;
 
-export function MemoryCard({ memoryId, text, kind, source, canChange, children }: MemoryCardProps) {
+export function MemoryCard({ memoryId, text, kind, source, canChange, links = false, children }: MemoryCardProps) {
   const known = useStore(memories).get(memoryId);
   const [asks, setAsks] = useState<Question>(null);
   const now = known?.text ?? text;
@@ -59,6 +61,7 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, children }
       <p className="memory-source">
         {pinned ? <Icon name="pin" /> : null}
         {source === null ? null : <SourceLine source={source} speaker={speaker} />}
+        {links ? <a href={memoryAddress(memoryId)}>{texts.details}</a> : null}
       </p>
       {asks === "correct" ? (
         <TextDialog

@@ -48,6 +48,7 @@ export function MemoryPanel({ chat, turnKey, user }: MemoryPanelProps) {
                 kind={one.kind}
                 source={sourceOf(stored.find((memory) => memory.memory_id === one.memoryId))}
                 canChange={canChange}
+                links
               />
             ))}
           </ul>
@@ -101,6 +102,7 @@ function Used({ exchange, canChange }: { exchange: Exchange; canChange: boolean 
           kind={one.kind ?? "semantic"}
           source={recalledSource(one)}
           canChange={canChange}
+          links
         >
           <p className="why">
             <span className="closeness" title={texts.score(one.score)}>

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadkeep.data_flows import list_data_flows
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
@@ -100,6 +101,36 @@ class ErasedBody(BaseModel):
     threads: int
     counts: dict[str, int]
     kept_in: list[str]
+
+
+class DataFlowBody(BaseModel):
+    """A model, a storage or a service that receives text of users.
+
+    Attributes:
+        to: Its name.
+        gets: What it receives.
+        leaves_machine: Whether that leaves the machine of the server.
+    """
+
+    to: Shown
+    gets: str
+    leaves_machine: str
+
+
+class PrivacyBody(BaseModel):
+    """Who receives text of users, and how long what is kept.
+
+    Attributes:
+        data_flows: Who receives text.
+        inactive_days: After how many days without use memories are archived; 0: never.
+        proposal_days: After how many days a proposal expires.
+        tombstone_days: How many days a statement is not learnt again; 0: for ever.
+    """
+
+    data_flows: list[DataFlowBody]
+    inactive_days: float
+    proposal_days: float
+    tombstone_days: float
 
 
 class QueuedBody(BaseModel):
@@ -200,6 +231,19 @@ async def change_me(body: ChangeBody, request: Request, principal: Writer) -> Me
     """Set the user's own rules about which statements are kept, proposed, or never kept."""
     await client_of(request, principal).proposals.set_policy(body.policy)
     return await show_me(request, principal)
+
+
+@router.get("/me/privacy")
+async def show_privacy(request: Request, principal: Reader) -> PrivacyBody:
+    """Return who receives text of users, and how long what is kept."""
+    del principal
+    app = request.app.state.gateway.tk.app
+    return PrivacyBody(
+        data_flows=[DataFlowBody.model_validate(row) for row in list_data_flows(app, addresses=False)],
+        inactive_days=app.settings.inactive_days,
+        proposal_days=app.settings.proposal_days,
+        tombstone_days=app.settings.tombstone_days,
+    )
 
 
 @changes.post("/me/opt_out")

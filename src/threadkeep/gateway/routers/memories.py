@@ -13,6 +13,7 @@ from pydantic_core import to_json
 
 from threadkeep.errors import RevisionConflictError, TooLargeError
 from threadkeep.gateway.bodies import (
+    ID_CHARACTERS,
     ForgottenBody,
     FoundMemoriesBody,
     KeptBody,
@@ -21,6 +22,7 @@ from threadkeep.gateway.bodies import (
     Shown,
     SourceBody,
     Statement,
+    Trust,
     WhyBody,
     forgotten_body,
     found_body,
@@ -199,12 +201,21 @@ class ImportedBody(BaseModel):
 
 @router.get("")
 async def list_memories(
-    request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None, kind: Kind | None = None
+    request: Request,
+    principal: Reader,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    kind: Kind | None = None,
+    trust: Trust | None = None,
+    thread_id: Annotated[str | None, Query(min_length=1, max_length=ID_CHARACTERS)] = None,
+    pinned: bool | None = None,  # noqa: FBT001 - a parameter of the query
+    since: AwareDatetime | None = None,
 ) -> MemoriesBody:
-    """List the memories of the user, most recently changed first."""
-    cursors, bound = request.app.state.gateway.cursors, ("memories", kind or "")
+    """List the memories of the user, most recently changed first; *since*: changed then or later."""
+    wanted: dict[str, Any] = {"kind": kind, "trust": trust, "thread_id": thread_id, "pinned": pinned, "since": since}
+    cursors, bound = request.app.state.gateway.cursors, ("memories", *(str(one or "") for one in wanted.values()))
     offset = await cursors.open(cursor, principal.owner, *bound)
-    found = await client_of(request, principal).memories.list(kind=kind, limit=limit + 1, offset=offset)
+    found = await client_of(request, principal).memories.list(limit=limit + 1, offset=offset, **wanted)
     more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
     return MemoriesBody(memories=[memory_body(one) for one in found[:limit]], cursor=more)
 

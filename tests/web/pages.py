@@ -1,0 +1,54 @@
+"""What a user does on the page, for the tests of several views."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from playwright.sync_api import Locator, Page
+
+from threadkeep.testing import ScriptedModel
+
+
+class SlowModel(ScriptedModel):
+    """Pauses before each word, so that a test can act while it speaks."""
+
+    async def _astream(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> Any:
+        async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
+            await asyncio.sleep(0.03)
+            yield chunk
+
+
+def say(page: Page, text: str, *, wait: bool = True) -> None:
+    """Send a message, and wait for the end of the turn."""
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+    if wait:
+        page.get_by_role("button", name="Stop").wait_for()
+        page.get_by_role("button", name="Send").wait_for()
+
+
+def begin_chat(page: Page) -> None:
+    """Begin a new conversation."""
+    page.get_by_role("link", name="New chat").click()
+    page.get_by_text("What shall we talk about?").wait_for()
+
+
+def panel(page: Page) -> Locator:
+    """Return the memory panel."""
+    return page.get_by_role("complementary", name="Memory of this turn")
+
+
+def open_view(page: Page, name: str) -> None:
+    """Open the view that a link in the side leads to."""
+    page.get_by_role("navigation", name="Views").first.get_by_role("link", name=name).click()
+    page.get_by_role("main", name=name).wait_for()
+
+
+def open_privacy(page: Page) -> None:
+    """Open the view about privacy, which the profile menu leads to."""
+    page.get_by_role("button", name="Profile of").click()
+    page.get_by_role("menuitem", name="Privacy").click()
+    page.get_by_role("heading", name="Erase everything").wait_for()

@@ -1,0 +1,27 @@
+// The frame of a view that is no conversation, and the part of it that cannot be read.
+import type { ReactNode } from "react";
+import { texts } from "../texts.ts";
+
+export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
+  return (
+    <main className="page" aria-label={title} tabIndex={-1}>
+      <header className="page-head">
+        <h1>{title}</h1>
+        <span className="grow" />
+        {actions}
+      </header>
+      {children}
+    </main>
+  );
+}
+
+export function Away({ onRetry }: { onRetry: () => void }) {
+  return (
+    <p className="failed" role="alert">
+      {texts.partAway}{" "}
+      <button type="button" onClick={onRetry}>
+        {texts.tryAgain}
+      </button>
+    </p>
+  );
+}

@@ -1,0 +1,190 @@
+// What waits for the user's decision, with the message it rests on; keys decide without the mouse.
+import { useCallback, useEffect, useRef, useState } from "react";
+import { call, type Schemas } from "../api/client.ts";
+import { Dialog, IconButton, TextDialog } from "../components/controls.tsx";
+import { Page } from "../components/page.tsx";
+import { useLoaded } from "../components/use-loaded.ts";
+import { chatAddress } from "../route.ts";
+import type { User } from "../session.ts";
+import { decide, inbox, loadInbox, type Proposal } from "../stores/memories.ts";
+import { useStore } from "../stores/store.ts";
+import { attempt, showToast } from "../stores/toasts.ts";
+import { dayOf, texts } from "../texts.ts";
+import { markWords } from "./evidence.ts";
+
+export default function InboxView({ user }: { user: User }) {
+  const waiting = useStore(inbox) ?? [];
+  const [place, setPlace] = useState(0);
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [edits, setEdits] = useState<Proposal | null>(null);
+  const [keys, setKeys] = useState(false);
+  const list = useRef<HTMLUListElement>(null);
+  const canDecide = user.scopes.has("memory:review");
+  const here = Math.min(place, waiting.length - 1);
+  const current = waiting[here];
+
+  useEffect(() => void loadInbox(), []);
+  useEffect(() => {
+    function onKey(event: KeyboardEvent) {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=checkbox]), textarea, dialog, [role=menu]")) return;
+      const move = { j: 1, k: -1 }[event.key];
+      if (event.key === "?") setKeys(true);
+      else if (current === undefined) return;
+      else if (move !== undefined) focusRow(Math.max(0, Math.min(waiting.length - 1, here + move)));
+      else if (event.key === "x") toggle(current.proposal_id);
+      else if (!canDecide) return;
+      else if (event.key === "a") void decide(current.proposal_id, true);
+      else if (event.key === "r") void decide(current.proposal_id, false);
+      else if (event.key === "e") setEdits(current);
+      else return;
+      event.preventDefault();
+    }
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  });
+
+  function focusRow(next: number) {
+    setPlace(next);
+    list.current?.querySelectorAll<HTMLElement>(":scope > li")[next]?.focus();
+  }
+
+  function toggle(proposalId: string) {
+    const all = new Set(selected);
+    if (!all.delete(proposalId)) all.add(proposalId);
+    setSelected(all);
+  }
+
+  async function decideSelected(approve: boolean) {
+    const chosen = waiting.filter((one) => selected.has(one.proposal_id)).slice(0, 100);
+    await attempt(async () => {
+      const { decided } = await call("post", "/api/proposals/decide", {
+        body: { choices: chosen.map((one) => ({ proposal_id: one.proposal_id, approve })) },
+      });
+      const failed = decided.filter((one) => one.error !== null).length;
+      showToast(texts.decidedSome(decided.length - failed, failed));
+      setSelected(new Set());
+    });
+    await loadInbox();
+  }
+
+  return (
+    <Page
+      title={texts.inbox}
+      actions={
+        <>
+          {selected.size === 0 || !canDecide ? null : (
+            <>
+              <span className="quiet">{texts.selected(selected.size)}</span>
+              <button type="button" onClick={() => void decideSelected(false)}>
+                {texts.rejectAll}
+              </button>
+              <button type="button" className="primary" onClick={() => void decideSelected(true)}>
+                {texts.approveAll}
+              </button>
+            </>
+          )}
+          <button type="button" onClick={() => setKeys(true)}>
+            {texts.keys}
+          </button>
+        </>
+      }
+    >
+      {waiting.length === 0 ? <p className="quiet">{texts.inboxEmpty}</p> : null}
+      <ul ref={list} className="proposals">
+        {waiting.map((one, index) => (
+          <ProposalRow
+            key={one.proposal_id}
+            proposal={one}
+            current={index === here}
+            selected={selected.has(one.proposal_id)}
+            canDecide={canDecide}
+            onFocus={() => setPlace(index)}
+            onToggle={() => toggle(one.proposal_id)}
+            onEdit={() => setEdits(one)}
+          />
+        ))}
+      </ul>
+      {edits === null ? null : (
+        <TextDialog
+          title={texts.correctTitle}
+          label={texts.memoryText}
+          text={edits.text}
+          action={texts.approve}
+          rows={3}
+          onSubmit={(text) => void decide(edits.proposal_id, true, text)}
+          onClose={() => setEdits(null)}
+        />
+      )}
+      {keys ? (
+        <Dialog title={texts.keys} onClose={() => setKeys(false)}>
+          <p>{texts.inboxHint}</p>
+        </Dialog>
+      ) : null}
+    </Page>
+  );
+}
+
+interface ProposalRowProps {
+  proposal: Proposal;
+  current: boolean;
+  selected: boolean;
+  canDecide: boolean;
+  onFocus: () => void;
+  onToggle: () => void;
+  onEdit: () => void;
+}
+
+function ProposalRow({ proposal, current, selected, canDecide, onFocus, onToggle, onEdit }: ProposalRowProps) {
+  const source = proposal.sources.at(-1);
+  return (
+    <li tabIndex={-1} className={`memory proposal-row ${current ? "current" : ""}`} onFocus={onFocus}>
+      <input type="checkbox" checked={selected} onChange={onToggle} aria-label={texts.select(proposal.text)} />
+      <div className="grow">
+        {proposal.base_text === null ? null : (
+          <p>
+            <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
+          </p>
+        )}
+        <p className="statement">{proposal.text}</p>
+        {source?.thread_id ? <Evidence threadId={source.thread_id} messageId={source.message_id} statement={proposal.text} /> : null}
+        <p className="memory-source">
+          <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>
+          <span>{texts.proposalReason(proposal.reason)}</span>
+          <span>{texts.expires(dayOf(proposal.expires_at))}</span>
+          {source?.thread_id ? <a href={chatAddress(source.thread_id, source.message_id)}>{texts.source}</a> : null}
+        </p>
+      </div>
+      {canDecide ? (
+        <div className="row-actions">
+          <IconButton icon="check" label={texts.approve} onClick={() => void decide(proposal.proposal_id, true)} />
+          <IconButton icon="edit" label={texts.edit} onClick={onEdit} />
+          <IconButton icon="close" label={texts.reject} onClick={() => void decide(proposal.proposal_id, false)} />
+        </div>
+      ) : null}
+    </li>
+  );
+}
+
+const read = new Map<string, Promise<Schemas["MessagesBody"]>>();
+
+/** The messages of a thread, read once while the page is open; an answer that failed is not kept. */
+function messagesOf(threadId: string): Promise<Schemas["MessagesBody"]> {
+  const known = read.get(threadId);
+  if (known !== undefined) return known;
+  const reading = call("get", "/api/threads/{thread_id}/messages", { path: { thread_id: threadId } });
+  read.set(threadId, reading);
+  reading.catch(() => read.delete(threadId));
+  return reading;
+}
+
+function Evidence({ threadId, messageId, statement }: { threadId: string; messageId: string | null; statement: string }) {
+  const thread = useLoaded(useCallback(() => messagesOf(threadId), [threadId]));
+  const message = thread.value?.messages.find((one) => one.message_id === messageId);
+  if (message === undefined) return null;
+  return (
+    <blockquote className="evidence">
+      {markWords(message.text, statement).map((piece, index) => (piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text))}
+    </blockquote>
+  );
+}
