@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Forgotten, Memory, RememberResult, Undone, Version, Why
     from threadkeep.memories.retention import RetentionReport
     from threadkeep.recall.models import Recalled
+
+_EVERY: Final = (None,) * 5
 
 
 class MemoryService(Service):
@@ -153,10 +155,10 @@ class MemoryService(Service):
             limit: How many at most.
             offset: How many are left out before.
         """
-        wanted = MemoryFilter(kind, trust, thread_id, pinned, since)
+        wanted = (kind, trust, thread_id, pinned, since)
         return await self._services.memory_reader.list(
             owner=self._scope.resolve(owner),
-            matches=None if wanted == MemoryFilter() else wanted.matches,
+            matches=None if wanted == _EVERY else MemoryFilter(*wanted).matches,
             limit=limit,
             offset=offset,
         )
