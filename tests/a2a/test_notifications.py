@@ -17,12 +17,14 @@ from a2a.client.errors import A2AClientError
 from a2a.types.a2a_pb2 import SendMessageRequest, Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a.utils.errors import A2AError
 
+import threadkeep
 from tests.a2a.conftest import connected, message, sent
 from tests.a2a.test_store import context
 from tests.gateway.conftest import Open
-from tests.gateway.world import GatewayWorld
+from tests.gateway.world import GatewayWorld, owner_of
 from tests.storage.tls import certificate_in
-from threadkeep.a2a.notifications import PushNotifications
+from threadkeep.a2a import notifications
+from threadkeep.a2a.notifications import PushConfigs, PushNotifications
 from threadkeep.gateway import public_http
 from threadkeep.gateway.operations import Caller
 from threadkeep.gateway.public_http import MAX_BYTES, PublicTransport, is_public, is_public_url
@@ -73,6 +75,11 @@ def with_address(url: str) -> SendMessageRequest:
     request = message("Hello.")
     request.configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(url=url))
     return request
+
+
+def caller(call: Any) -> Any:
+    """Return the program that makes a call, without a client."""
+    return Caller(None, call.state["principal"], "agent")  # pyright: ignore[reportArgumentType]
 
 
 def task(state: TaskState) -> Task:
@@ -169,36 +176,62 @@ class TestTransport:
 class TestSender:
     async def test_sends_changes_of_state(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
         """Until the end of the task; then the address is forgotten. A failure is logged without the address."""
-        caller: Any = lambda call: Caller(None, call.state["principal"], "agent")  # noqa: E731 # pyright: ignore[reportArgumentType]
-        with receiver(tmp_path) as (url, received, transport):
-            sender = PushNotifications(caller, transport)
-            config = TaskPushNotificationConfig(url=url, token="of the client")
-            await sender.configs.set_info("t", config, context("ana"))
-            assert await sender.configs.get_info("t", context("bo")) == []
-            await sender.send_notification("t", task(TaskState.TASK_STATE_WORKING))
-            await sender.send_notification("t", task(TaskState.TASK_STATE_COMPLETED))
-            await sender.send_notification("t", task(TaskState.TASK_STATE_COMPLETED))
-            left = await sender.configs.get_info("t", context("ana"))
-        await sender.configs.set_info("u", config, context("ana"))
-        await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
-        await sender.aclose()
+        async with threadkeep.open("memory://") as tk:
+            with receiver(tmp_path) as (url, received, transport):
+                sender = PushNotifications(caller, tk, transport)
+                config = TaskPushNotificationConfig(url=url, token="of the client")
+                await sender.configs.set_info("t", config, context("ana"))
+                assert await sender.configs.get_info("t", context("bo")) == []
+                for state in ("WORKING", "INPUT_REQUIRED", "COMPLETED", "COMPLETED"):
+                    sender.configs.owners["t"] = owner_of("ana")
+                    await sender.send_notification("t", task(TaskState.Value(f"TASK_STATE_{state}")))
+                left = await sender.configs.get_info("t", context("ana"))
+            await sender.configs.set_info("u", config, context("ana"))
+            sender.configs.owners["u"] = owner_of("ana")
+            await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
+            await sender.aclose()
 
         states = [body["task"]["status"]["state"] for _, body in received]
-        assert states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+        assert states == ["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
+        assert sender.configs.owners == {"u": owner_of("ana")}
         assert received[0][0]["X-A2A-Notification-Token"] == "of the client"
         assert left == []
         assert "not delivered" in caplog.text
         assert "s3cret" not in caplog.text
 
-    async def test_addresses_of_a_task_are_few(self):
-        caller: Any = lambda call: Caller(None, call.state["principal"], "agent")  # noqa: E731 # pyright: ignore[reportArgumentType]
-        sender = PushNotifications(caller)
-        for number in range(5):
-            config = TaskPushNotificationConfig(id=str(number), url="https://93.184.215.14/")
-            await sender.configs.set_info("t", config, context("ana"))
-        with pytest.raises(A2AError):
-            await sender.configs.set_info("t", TaskPushNotificationConfig(id="6"), context("ana"))
-        await sender.aclose()
+    async def test_addresses_are_few(self, monkeypatch: pytest.MonkeyPatch):
+        """Of a task, and of all tasks of an owner; an address is changed all the same."""
+        monkeypatch.setattr(notifications, "_OF_OWNER", 7)
+        async with threadkeep.open("memory://") as tk:
+            configs = PushConfigs(caller, tk)
+            for task_id, count in (("t", 5), ("u", 2)):
+                for number in range(count):
+                    config = TaskPushNotificationConfig(id=str(number), url="https://93.184.215.14/")
+                    await configs.set_info(task_id, config, context("ana"))
+                with pytest.raises(A2AError):
+                    await configs.set_info(task_id, TaskPushNotificationConfig(id="6"), context("ana"))
+            await configs.delete_info("u", context("ana"))
+            changed = TaskPushNotificationConfig(id="1", url="https://93.184.215.14/other")
+            await configs.set_info("t", changed, context("ana"))
+            urls = {one.id: one.url for one in await configs.get_info("t", context("ana"))}
+
+        assert len(urls) == 5
+        assert urls["1"] == "https://93.184.215.14/other"
+
+    async def test_every_process_knows_them(self, tmp_path: Path):
+        """They are the owner's, and are erased with the owner."""
+        url = f"sqlite:///{tmp_path / 'memory.db'}"
+        config = TaskPushNotificationConfig(url="https://93.184.215.14/", token="of the client")
+        async with threadkeep.open(url) as one, threadkeep.open(url) as other:
+            await PushConfigs(caller, one).set_info("t", config, context("ana"))
+            elsewhere = PushConfigs(caller, other)
+            elsewhere.owners["t"] = owner_of("ana")
+            found = await elsewhere.get_info_for_dispatch("t")
+            await one.owners.erase(owner_of("ana"))
+            erased = await elsewhere.get_info_for_dispatch("t")
+
+        assert [(one.url, one.token, one.task_id) for one in found] == [(config.url, config.token, "t")]
+        assert erased == []
 
 
 class TestGateway:

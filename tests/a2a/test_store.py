@@ -10,15 +10,17 @@ from a2a.server.context import ServerCallContext
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
 from a2a.types.a2a_pb2 import ListTasksRequest, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 
 import threadkeep
 from tests.gateway.world import owner_of
-from threadkeep.a2a.executor import RUN
-from threadkeep.a2a.tasks import StoredTasks
+from threadkeep.a2a import tasks
+from threadkeep.a2a.tasks import RUN, StoredTasks
 from threadkeep.errors import ScopeRequiredError
 from threadkeep.gateway.operations import Caller
 from threadkeep.gateway.principals import USER_SCOPES, Principal
+from threadkeep.identity import Owner
 
 STATES = (
     TaskState.TASK_STATE_COMPLETED,
@@ -26,6 +28,10 @@ STATES = (
     TaskState.TASK_STATE_INPUT_REQUIRED,
     TaskState.TASK_STATE_CANCELED,
 )
+
+
+DEAD = "run 5"
+"""No process works on it."""
 
 
 def context(user: str, scopes: frozenset[str] = USER_SCOPES) -> ServerCallContext:
@@ -39,7 +45,11 @@ def stored_tasks(tk: threadkeep.Threadkeep) -> StoredTasks:
         principal: Principal = call.state["principal"]
         return Caller(tk.for_owner(principal.owner), principal, "agent")
 
-    return StoredTasks(caller)
+    async def at_work(owner: Owner, run_id: str) -> bool:
+        del owner
+        return run_id != DEAD
+
+    return StoredTasks(caller, at_work)
 
 
 def task(number: int, state: int = TaskState.TASK_STATE_COMPLETED, *, context_id: str = "c") -> Task:
@@ -118,6 +128,33 @@ class TestStore:
 
         assert found == [task(1), task(2, TaskState.TASK_STATE_WORKING)]
         assert erased is None
+
+    async def test_a_task_without_a_process_has_failed(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+        """The process was killed: the next one that reads the task says so, and keeps it; others go on."""
+        monkeypatch.setattr(tasks, "_ENDING_SECONDS", 0.01)
+        url, ana = f"sqlite:///{tmp_path / 'memory.db'}", context("ana")
+        now = Timestamp()
+        now.GetCurrentTime()
+        async with threadkeep.open(url) as one, threadkeep.open(url) as other:
+            killed = stored_tasks(one)
+            await killed.save(task(5, TaskState.TASK_STATE_WORKING), ana)
+            await killed.save(task(6, TaskState.TASK_STATE_WORKING), ana)
+            waiting = task(5, TaskState.TASK_STATE_SUBMITTED)
+            waiting.id = "waiting"
+            waiting.status.timestamp.CopyFrom(now)
+            await killed.save(waiting, ana)
+            elsewhere = stored_tasks(other)
+            listed = {one.id: one.status.state for one in (await elsewhere.list(ListTasksRequest(), ana)).tasks}
+            failed = await stored_tasks(other).get("task-5", ana)
+
+        assert listed == {
+            "task-5": TaskState.TASK_STATE_FAILED,
+            "task-6": TaskState.TASK_STATE_WORKING,
+            "waiting": TaskState.TASK_STATE_SUBMITTED,
+        }
+        assert failed is not None
+        assert MessageToDict(failed.status.message.parts[0].data)["code"] == "restarting"
+        assert failed.artifacts == task(5).artifacts
 
     async def test_scope(self):
         async with threadkeep.open("memory://") as tk:

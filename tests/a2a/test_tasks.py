@@ -26,6 +26,7 @@ from tests.a2a.conftest import VERSIONS, connected, message, sent, text_of
 from tests.gateway.conftest import Open
 from tests.gateway.test_streams import CALL, weather
 from tests.gateway.world import owner_of
+from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.testing import Held, ScriptedModel
 
 WORKING = TaskState.TASK_STATE_WORKING
@@ -124,6 +125,39 @@ class TestTurns:
         assert question["action_requests"][0]["name"] == "weather"
         assert (resumed[-1].status_update.status.state, text_of(resumed)) == (COMPLETED, "It rains.")
         assert len(model.prompts) == 2
+
+    async def test_an_answered_task_is_cancelled(self, open_gateway: Open):
+        """The run that the answer has begun is stopped, and not the one that has asked."""
+        release = asyncio.Event()
+        model = ScriptedModel(replies=(CALL, Held(release, "Never.")))
+        gateway = open_gateway(model, graph=asking(model), interfaces=("a2a",))
+        decisions = new_data_part({"decisions": [{"type": "approve"}]})
+        async with connected(gateway) as client:
+            events = await sent(client, message("Weather?", context_id="t"))
+            task_id = events[0].task.id
+            stream = client.send_message(message(decisions, task_id=task_id, context_id="t"))
+            await anext(stream)
+            while len(model.prompts) < 2:
+                await asyncio.sleep(0.02)
+            cancelled = await client.cancel_task(CancelTaskRequest(id=task_id))
+            running = gateway.call(lambda: gateway.runs.running(owner_of("ana")))
+            gateway.call(release.set)
+            await _all(stream)
+        messages = await gateway.tk.for_owner(owner_of("ana")).threads.messages("t")
+
+        assert (cancelled.status.state, running) == (CANCELED, 0)
+        assert "Never." not in [one.text for one in messages]
+
+    async def test_a_reply_that_outruns_its_events(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
+        """Events were dropped before they were read: the task goes on, and its text is that of the thread."""
+        monkeypatch.setattr(EventBuffer.__init__, "__defaults__", (400,))
+        reply = "word " * 400
+        gateway = open_gateway(ScriptedModel(replies=(reply,)), interfaces=("a2a",))
+        async with connected(gateway, streaming=False) as client:
+            (answer,) = await sent(client, message("Count.", context_id="t"))
+
+        assert answer.task.status.state == COMPLETED
+        assert "".join(part.text for one in answer.task.artifacts for part in one.parts).strip() == reply.strip()
 
     @both
     async def test_get_and_list(self, open_gateway: Open, version: str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from a2a.helpers.proto_helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -14,6 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from typing_extensions import override
 
 from threadkeep.a2a.messages import AgentTurn, protocol_error, read_message
+from threadkeep.a2a.tasks import RUN
 from threadkeep.errors import NothingToResumeError, RunNotFoundError
 from threadkeep.gateway.events import Event, decode_events
 from threadkeep.gateway.run_models import ChatRun, TurnRequest
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
     from threadkeep.gateway.operations import Caller
     from threadkeep.gateway.runs import RunRegistry
-
-RUN: Final = "threadkeep/run_id"
-"""The metadata of a task that name its run."""
+    from threadkeep.identity import Owner
 
 
 class TurnExecutor(AgentExecutor):
@@ -37,11 +36,18 @@ class TurnExecutor(AgentExecutor):
     Args:
         runs: The runs of this process.
         caller: Returns the program that makes a call.
+        owners: Is told the owner of each task that this process works on; ``None``: that is not needed.
     """
 
-    def __init__(self, runs: RunRegistry, caller: Callable[[ServerCallContext], Caller]) -> None:
+    def __init__(
+        self,
+        runs: RunRegistry,
+        caller: Callable[[ServerCallContext], Caller],
+        owners: dict[str, Owner] | None = None,
+    ) -> None:
         self._runs = runs
         self._caller = caller
+        self._owners = owners
 
     @override
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -50,6 +56,8 @@ class TurnExecutor(AgentExecutor):
             run = await self._begin(context, context_id)
         except Exception as error:
             raise protocol_error(error) from error
+        if self._owners is not None:
+            self._owners[task_id] = run.request.owner
         if context.current_task is None:
             await event_queue.enqueue_event(_submitted(context, run))
         await self._relay(run, TaskUpdater(event_queue, task_id, context_id))
@@ -82,7 +90,8 @@ class TurnExecutor(AgentExecutor):
 
     async def _relay(self, run: ChatRun, updater: TaskUpdater) -> None:
         """Report the events of *run* until its end; what is learnt afterwards is not waited for."""
-        await updater.start_work()
+        await run.began.wait()
+        await updater.update_status(TaskState.TASK_STATE_WORKING, metadata={RUN: run.run_id})  # this one, if it answers
         begun: set[str] = set()
         async for chunk in self._runs.follow(run, 0):
             events = [*decode_events(chunk)]
@@ -90,7 +99,9 @@ class TurnExecutor(AgentExecutor):
                 await updater.add_artifact([new_text_part(text)], message_id, "reply", append=message_id in begun)
                 begun.add(message_id)
             for kind, data in events:
-                if kind in ("done", "error", "reset"):
+                if kind == "reset":
+                    await _replace_artifact(updater, data)
+                if kind in ("done", "error") or (kind == "reset" and run.status != "running"):
                     await _end(run, updater, kind, data)
                     return
 
@@ -103,6 +114,13 @@ def _texts(events: Iterable[Event]) -> dict[str, str]:
             message_id = data["message_id"] or "reply"
             texts[message_id] = texts.get(message_id, "") + data["text"]
     return texts
+
+
+async def _replace_artifact(updater: TaskUpdater, data: dict[str, Any]) -> None:
+    """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
+    last = data["messages"][-1] if data["messages"] else None
+    if last is not None and last["role"] == "assistant":
+        await updater.add_artifact([new_text_part(last["text"])], last["message_id"] or "reply", "reply")
 
 
 async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:
@@ -118,7 +136,7 @@ async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, An
     elif run.status == "done":
         await updater.complete()
     else:
-        raise UnsupportedOperationError("The events of the turn are no longer kept; its thread has the messages.")
+        raise UnsupportedOperationError("The turn has ended in a way that no task has.")
 
 
 def _submitted(context: RequestContext, run: ChatRun) -> Task:

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from threadkeep.a2a.card import PATH, agent_card
 from threadkeep.a2a.requests import REQUEST, GatewayRequests
-from threadkeep.gateway.auth.resources import ProtectedResource, sender_with_status
+from threadkeep.gateway.auth.resources import ProtectedResource, restarting, sender_with_status
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -46,7 +46,7 @@ class A2aEndpoint:
         self._gateway = gateway
         self._resource = ProtectedResource(gateway.settings)
         self._card = lru_cache(maxsize=16)(self._card_endpoint)
-        self._handler = self._dispatch = None
+        self._dispatch: Any = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -57,6 +57,7 @@ class A2aEndpoint:
         try:
             yield
         finally:
+            self._dispatch = None
             await handler.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +69,7 @@ class A2aEndpoint:
         """
         request = Request(scope, receive)
         refused = await self._resource.refusal(request)
-        answer: Any = refused or self._dispatch
+        answer: Any = refused or self._dispatch or restarting()
         await answer(scope, receive, sender_with_status(request, send))
 
     async def card(self, request: Request) -> Response:

@@ -19,10 +19,10 @@ from a2a.types.a2a_pb2 import (
 )
 from typing_extensions import override
 
-from threadkeep.a2a.executor import RUN, TurnExecutor
+from threadkeep.a2a.executor import TurnExecutor
 from threadkeep.a2a.messages import SKILL, SKILLS, AgentTurn, SkillCall, protocol_error, read_message
 from threadkeep.a2a.notifications import PushNotifications
-from threadkeep.a2a.tasks import RUNNING, StoredTasks
+from threadkeep.a2a.tasks import RUN, RUNNING, StoredTasks
 from threadkeep.errors import ScopeRequiredError
 from threadkeep.gateway.auth import admit_turn
 from threadkeep.gateway.operations import Caller
@@ -58,13 +58,15 @@ class GatewayRequests(DefaultRequestHandler):
     def __init__(self, gateway: Gateway, card: AgentCard, resource: ProtectedResource) -> None:
         self._gateway = gateway
         self._resource = resource
-        self._tasks = StoredTasks(self._caller)
-        self._notifications = PushNotifications(self._caller) if card.capabilities.push_notifications else None
+        self._tasks = StoredTasks(self._caller, gateway.runs.is_at_work)
+        pushes = card.capabilities.push_notifications
+        self._notifications = PushNotifications(self._caller, gateway.tk) if pushes else None
+        configs = self._notifications and self._notifications.configs
         super().__init__(
-            TurnExecutor(gateway.runs, self._caller),
+            TurnExecutor(gateway.runs, self._caller, configs and configs.owners),
             self._tasks,
             card,
-            push_config_store=self._notifications and self._notifications.configs,
+            push_config_store=configs,
             push_sender=self._notifications,
             push_url_validator=is_public_url,
             interrupted_task_timeout=_IDLE_SECONDS,
@@ -99,13 +101,14 @@ class GatewayRequests(DefaultRequestHandler):
     @override
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
         task = await self._elsewhere(params.id, context)
-        if task is not None and RUN in task.metadata:
+        handled: Any = super()
+        cancelled = await handled.on_cancel_task(params, context)
+        if task is not None and RUN in task.metadata:  # after that: a task in progress without its run has failed
             try:
                 await self._gateway.runs.cancel(self._caller(context).principal.owner, str(task.metadata[RUN]))
             except Exception as error:
                 raise protocol_error(error) from error
-        handled: Any = super()
-        return await handled.on_cancel_task(params, context)
+        return cancelled
 
     @override
     async def on_subscribe_to_task(

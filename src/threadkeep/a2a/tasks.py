@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, Any, Final
 
+from a2a.helpers.proto_helpers import new_data_part
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Message, Role, Task, TaskState, TaskStatus
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
+from threadkeep.errors import RestartingError
 from threadkeep.gateway.operations import Caller
-from threadkeep.ids import short_digest
+from threadkeep.ids import new_id, short_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from a2a.server.context import ServerCallContext
 
@@ -22,44 +26,91 @@ if TYPE_CHECKING:
 MINUTES: Final = 24 * 60
 """How long a task is kept after its last change of state."""
 
-_PAGE: Final = 100
+_LISTED: Final = 1_000
+"""How many tasks of an owner are listed: those that were changed last."""
+
+_ENDING_SECONDS: Final = 1.0
+_WAITING_SECONDS: Final = 360.0
+"""How long a turn may wait for its thread, and a little more."""
+
+RUN: Final = "threadkeep/run_id"
+"""The metadata of a task that name its run."""
+
 RUNNING: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 
 
 class StoredTasks(TaskStore):
     """Keeps tasks among the items of the owner that a call names.
 
-    A task that this process works on is written when its state changes, and not for every part of its text.
+    A task that this process works on is written when its state changes, and not for every part of its text. A task in
+    progress whose run no process works on, as its process was killed, has failed.
 
     Args:
         caller: Returns the program that makes a call; it needs the scope ``chat``.
+        at_work: Returns whether a process works on a run of an owner.
     """
 
-    def __init__(self, caller: Callable[[ServerCallContext], Caller]) -> None:
+    def __init__(
+        self,
+        caller: Callable[[ServerCallContext], Caller],
+        at_work: Callable[[Owner, str], Awaitable[bool]],
+    ) -> None:
         self._caller = caller
+        self._at_work = at_work
         self._working: dict[tuple[Owner, str], Task] = {}
 
     @override
     async def save(self, task: Task, context: ServerCallContext) -> None:
-        owner = self._require(context).principal.owner
-        before, kept = self._working.get((owner, task.id)), Task()
-        kept.CopyFrom(task)
-        self._working[owner, task.id] = kept
-        if before is None or before.status.state != task.status.state or task.status.state not in RUNNING:
-            store, namespace = self._items(context)
-            value = {"task": MessageToDict(task)}
-            await store.aput(namespace, short_digest(task.id), value, index=False, ttl=MINUTES)
-        if task.status.state not in RUNNING:
-            self._working.pop((owner, task.id), None)
+        place = self._require(context).principal.owner, task.id
+        before = self._working.pop(place, None)
+        if task.status.state in RUNNING:
+            self._working[place] = _copy(task)
+        if before is None or before.status.state != task.status.state:
+            await self._put(task, context)
 
     @override
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
         owner = self._require(context).principal.owner
         if (working := self._working.get((owner, task_id))) is not None:
             return _copy(working)
+        return await self._settled(await self._stored(task_id, context), context)
+
+    async def _put(self, task: Task, context: ServerCallContext) -> None:
+        store, namespace = self._items(context)
+        await store.aput(namespace, short_digest(task.id), {"task": MessageToDict(task)}, index=False, ttl=MINUTES)
+
+    async def _stored(self, task_id: str, context: ServerCallContext) -> Task | None:
         store, namespace = self._items(context)
         item = await store.aget(namespace, short_digest(task_id))
         return None if item is None else ParseDict(item.value["task"], Task())
+
+    async def _settled(self, task: Task | None, context: ServerCallContext) -> Task | None:
+        """Return *task*; one that no process works on has failed, and is kept as such."""
+        if task is None or await self._is_alive(task, context):
+            return task
+        await asyncio.sleep(_ENDING_SECONDS)  # its process may be writing how it has ended
+        again = await self._stored(task.id, context)
+        if again is None or again.status != task.status or await self._is_alive(again, context):
+            return again
+        told = {"code": RestartingError.code, "message": "The process of the turn has ended. Send the message again."}
+        status = TaskStatus(state=TaskState.TASK_STATE_FAILED)
+        status.timestamp.GetCurrentTime()
+        message = Message(message_id=new_id(), task_id=again.id, context_id=again.context_id, role=Role.ROLE_AGENT)
+        message.parts.append(new_data_part(told))
+        status.message.CopyFrom(message)
+        again.status.CopyFrom(status)
+        await self._put(again, context)
+        return again
+
+    async def _is_alive(self, task: Task, context: ServerCallContext) -> bool:
+        """Return whether *task* is not in progress, or a process works on it or may wait for its thread."""
+        state, run_id = task.status.state, str(task.metadata[RUN]) if RUN in task.metadata else ""
+        if state not in RUNNING:
+            return True
+        age = time.time() - task.status.timestamp.ToSeconds()
+        if state == TaskState.TASK_STATE_SUBMITTED and age < _WAITING_SECONDS:
+            return True
+        return await self._at_work(self._require(context).principal.owner, run_id)
 
     @override
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
@@ -75,17 +126,14 @@ class StoredTasks(TaskStore):
         await store.adelete(namespace, short_digest(task_id))
 
     async def _all(self, context: ServerCallContext) -> list[Task]:
+        """Return the tasks that were changed last."""
         owner = self._require(context).principal.owner
         store, namespace = self._items(context)
-        tasks: dict[str, Task] = {}
-        while rows := await store.asearch(namespace, limit=_PAGE, offset=len(tasks)):
-            for row in rows:
-                task = ParseDict(row.value["task"], Task())
-                tasks[task.id] = task
-            if len(rows) < _PAGE:
-                break
-        tasks |= {task_id: _copy(task) for (of, task_id), task in self._working.items() if of == owner}
-        return [*tasks.values()]
+        mine = {task_id: _copy(task) for (of, task_id), task in self._working.items() if of == owner}
+        rows = await store.asearch(namespace, limit=_LISTED)
+        stored = [ParseDict(row.value["task"], Task()) for row in rows]
+        others = await asyncio.gather(*(self._settled(task, context) for task in stored if task.id not in mine))
+        return [*mine.values(), *(task for task in others if task is not None)]
 
     def _require(self, context: ServerCallContext) -> Caller:
         caller = self._caller(context)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 STRATEGY: Final = "multitask_strategy"
 """The key of a run's ``configurable`` that says what the run does if another run has the lease."""
 
+RUN: Final = "threadkeep_run"
+"""The key of a run's ``configurable`` that names the run; its value is a :class:`RunName`."""
+
 LEASE_TIME: Final = timedelta(seconds=12)
 """How long a lease lasts without renewal: after a crash the next run waits no longer."""
 
@@ -44,6 +47,23 @@ QUEUE_TIME: Final = timedelta(minutes=5)
 _SOON_SECONDS: Final = 0.005
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The name of a run. An object, because LangGraph puts texts into streams, and a client's JSON cannot make it.
+
+    Attributes:
+        text: The name, which no other run has: the fencing token of its lease.
+    """
+
+    text: str
+
+
+def token_of(configurable: Mapping[str, Any]) -> str:
+    """Return the fencing token of a run: its name, or a new id."""
+    name = configurable.get(RUN)
+    return name.text if isinstance(name, RunName) else new_id()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +257,15 @@ class Leases:
         self._runs.pop(id(run), None)
 
     async def take(
-        self, thread: ThreadStore, owner: Owner | None, strategy: Strategy, *, scoped: bool, locked_to: Owner | None
+        self,
+        thread: ThreadStore,
+        owner: Owner | None,
+        strategy: Strategy,
+        *,
+        scoped: bool,
+        locked_to: Owner | None,
+        token: str,
+        taken_from: str | None = None,
     ) -> Lease:
         """Return the lease on *thread* for a new run, waiting for it if *strategy* says so; bind the thread.
 
@@ -247,9 +275,12 @@ class Leases:
             strategy: What to do if another run has it.
             scoped: Whether the thread is of a scoped view.
             locked_to: The owner to check the thread by.
+            token: The fencing token, which no other lease has.
+            taken_from: The token of the run that must have the lease.
 
         Raises:
             ThreadBusyError: Another run has the lease, and *strategy* is not to wait; or it took too long.
+            ThreadMovedOnError: *taken_from* does not have the lease.
             OwnerMismatchError: The thread belongs to another owner.
             PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
             OverloadedError: Too many calls wait for the storage.
@@ -258,15 +289,15 @@ class Leases:
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
             gate.require_capacity()
-        lease = Lease(new_id(), thread, owner, self)
+        lease = Lease(token, thread, owner, self)
         waits = strategy in ("enqueue", "reject")
         if waits:
             await self._await_turn(lease, strategy, deadline)
         try:
-            pause, fresh = _FIRST_PAUSE_SECONDS, False
+            pause, fresh = _FIRST_PAUSE_SECONDS, taken_from is not None
             while True:
                 head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
-                head.require_owner(locked_to)
+                _require(head, locked_to, taken_from)
                 fresh = True
                 if waits and thread.is_leased(head):
                     if strategy == "reject" or clock.time() > deadline:
@@ -451,6 +482,13 @@ class _ChangedError(ConflictError):
 def _without(head: Head, lease: Lease) -> Head:
     head.require_lease(lease.run)
     return replace(head, lease=None)
+
+
+def _require(head: Head, owner: Owner | None, token: str | None) -> None:
+    """Check the owner of a thread, and the run that has the lease; ``None``: it is not checked."""
+    head.require_owner(owner)
+    if token is not None:
+        head.require_lease(token)
 
 
 def _next_turn(lease: Lease) -> None:

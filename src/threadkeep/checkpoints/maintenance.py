@@ -21,7 +21,7 @@ from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head
 from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.checkpoints.thread_store import EXPIRY
-from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError
+from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError, ThreadMovedOnError
 from threadkeep.identity import owner_of_label
 from threadkeep.ids import ThreadId, new_id
 from threadkeep.storage.interface import Delete, Operation, Put
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from threadkeep.checkpoints.directory import ListedThread, ThreadDirectory, ThreadOwners
+    from threadkeep.checkpoints.head import Strategy
     from threadkeep.checkpoints.leases import Leases
     from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.identity import Owner
@@ -293,6 +294,38 @@ class Maintenance:
         waits = newest is not None and newest.waits
         return ThreadStats(len(rows), size, ages[0] if ages else None, ages[-1] if ages else None, waits)
 
+    async def leaseholder(self, thread_id: str) -> str | None:
+        """Return the token of the run that has the lease on a thread; ``None``: no run has it."""
+        thread = self._thread(thread_id)
+        head = await thread.head(fresh=True)
+        if head is None or head.lease is None or not thread.is_leased(head):
+            return None
+        return head.lease.run
+
+    async def end_run(self, thread_id: str, token: str, *, undo: bool) -> bool:
+        """Take the lease on a thread from a run, which cannot write any more; return whether the run had it.
+
+        Args:
+            thread_id: The thread.
+            token: The token of the run.
+            undo: Whether what it wrote is undone.
+        """
+        strategy: Strategy = "rollback" if undo else "interrupt"
+        try:
+            lease = await self.leases.take(
+                self._thread(thread_id),
+                self.owner,
+                strategy,
+                scoped=self.owner is not None,
+                locked_to=None,
+                token=new_id(),
+                taken_from=token,
+            )
+        except ThreadMovedOnError:
+            return False
+        await self.leases.release(lease)
+        return True
+
     async def thin(self, thread_id: str, keep: KeptCheckpoints, *, wait: bool = True) -> int:
         """Remove what *keep* does not name, under the thread's lease; return how many checkpoints were removed.
 
@@ -305,7 +338,7 @@ class Maintenance:
         thread = self._thread(thread_id)
         scoped = self.owner is not None
         lease = await self.leases.take(
-            thread, self.owner, "enqueue" if wait else "reject", scoped=scoped, locked_to=None
+            thread, self.owner, "enqueue" if wait else "reject", scoped=scoped, locked_to=None, token=new_id()
         )
         try:
             stored = await thread.load_all()

@@ -28,7 +28,7 @@ from typing_extensions import override
 from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
-from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease
+from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import (
@@ -203,19 +203,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         target = self._target(config)
         self._require_outside(target)
-        work = self._take(target)
-        self._require_open(work)
-        lease = await self._loop.run(self._connected(work, limited=False))
+        beginning = _Beginning()
+        lease = await self._uncancelled(self._hold(target, beginning), beginning)
         around = current_lease.get()
         current_lease.set(lease)
         try:
             yield
         except BaseException:
             with suppress(ThreadkeepError):  # the block's own error is raised
-                await self.run(self._leases.release(lease))
+                await lease.arelease()
             raise
         else:
-            await self.run(self._leases.release(lease))
+            await lease.arelease()
         finally:
             current_lease.set(around)
 
@@ -241,16 +240,20 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._require_outside(target)
         beginning = _Beginning()
         work = self._begin(target, current_lease.get(), beginning)
+        lease, found = await self._uncancelled(work, beginning)
+        self._follow(target, lease)
+        return found
+
+    async def _uncancelled(self, work: Coroutine[Any, Any, T], beginning: _Beginning) -> T:
+        """Return the result of *work*; if the caller is cancelled meanwhile, the lease that it takes is given back."""
         self._require_open(work)
         try:
-            lease, found = await self._loop.run(self._connected(work, limited=False))
+            return await self._loop.run(self._connected(work, limited=False))
         except BaseException:
             self._abandon(beginning)
             if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
                 work.close()
             raise
-        self._follow(target, lease)
-        return found
 
     def _abandon(self, beginning: _Beginning) -> None:
         """Give back the lease of a run that was cancelled when it began, now or once it has one."""
@@ -441,11 +444,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 head.require_owner(target.owner)
 
     async def _take(self, target: Target) -> Lease:
-        strategy = self._leases.terms.strategy_of(target.configurable)
-        locked_to = None if self._owner is not None else target.owner
+        configurable, scoped = target.configurable, self._owner is not None
+        strategy, locked_to = self._leases.terms.strategy_of(configurable), None if scoped else target.owner
         return await self._leases.take(
-            target.thread, target.owner, strategy, scoped=self._owner is not None, locked_to=locked_to
+            target.thread, target.owner, strategy, scoped=scoped, locked_to=locked_to, token=token_of(configurable)
         )
+
+    async def _hold(self, target: Target, beginning: _Beginning) -> Lease:
+        lease = beginning.lease = await self._take(target)
+        if beginning.abandoned:
+            self._leases.release_soon(lease)
+            raise asyncio.CancelledError
+        return lease
 
     async def _begin(
         self, target: Target, around: Lease | None, beginning: _Beginning

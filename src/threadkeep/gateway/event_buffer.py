@@ -31,6 +31,11 @@ class EventBuffer:
         return self._last
 
     @property
+    def size(self) -> int:
+        """How many bytes of events are kept."""
+        return self._size
+
+    @property
     def is_closed(self) -> bool:
         """Whether no further event follows."""
         return self._closed

@@ -1,4 +1,9 @@
-"""``Idempotency-Key``: for 24 hours, a POST with the key of an earlier one gets its answer, from any process."""
+"""``Idempotency-Key``: for 24 hours, a POST with the key of an earlier one gets its answer, from any process.
+
+The request that comes first claims the key. Its process renews the claim until there is an answer, however long that
+takes, so the request has its effect once. The claim of a process that was killed expires, and the request can be sent
+again.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +30,13 @@ if TYPE_CHECKING:
 
 MINUTES: Final = 24 * 60
 KEY_CHARACTERS: Final = 200
-CLAIM_MINUTES: Final = 2
-"""How long a request may take; the claim of a process that was killed is free after that."""
+CLAIM_MINUTES: Final = 1.0
+"""How long a claim lasts without renewal."""
+
+RENEW_SECONDS: Final = 15.0
+
+STORAGE_SECONDS: Final = 2.0
+"""How long a request waits for the storage to write what it need not have."""
 
 WAIT_SECONDS: Final = 10.0
 """How long a repeated request waits for the answer to the first one."""
@@ -66,7 +76,15 @@ def request_key(request: Request, principal: Principal, *parts: str) -> RequestK
     if not 0 < len(key) <= KEY_CHARACTERS:
         detail = f"Idempotency-Key must have 1 to {KEY_CHARACTERS} characters."
         raise ProblemError(422, "input_invalid", detail)
-    return RequestKey(key, digest(request.method, request.url.path, principal.subject, *parts).hex())
+    url = request.url
+    return RequestKey(key, digest(request.method, url.path, url.query, principal.subject, *parts).hex())
+
+
+async def body_key(request: Request, principal: Principal) -> RequestKey | None:
+    """Return the key of a request that is told from others by its body; see :func:`request_key`."""
+    if "idempotency-key" not in request.headers:
+        return None
+    return request_key(request, principal, base64.b64encode(await request.body()).decode())
 
 
 def require_same(value: Mapping[str, Any], key: RequestKey) -> None:
@@ -108,19 +126,67 @@ class KeptAnswers:
         require_same(item.value, key)
         return item.value
 
-    async def claim(self, key: RequestKey, value: dict[str, Any], *, minutes: float) -> bool:
-        """Keep *value* under a key that nothing is kept under; return whether it was kept."""
+    async def claim(self, key: RequestKey, value: dict[str, Any]) -> Claim | None:
+        """Keep *value* under a key that nothing is kept under; ``None``: another request has the key."""
         value = {"fingerprint": key.fingerprint, **value}
-        return await self._store.aput_new(self._namespace, short_digest(key.key), value, ttl=minutes)
+        if not await self._store.aput_new(self._namespace, short_digest(key.key), value, ttl=CLAIM_MINUTES):
+            return None
+        return Claim(self, key, value)
 
-    async def keep(self, key: RequestKey, value: dict[str, Any]) -> None:
-        """Keep the answer of the request that has claimed the key."""
-        value = {"fingerprint": key.fingerprint, **value}
-        await self._store.aput(self._namespace, short_digest(key.key), value, index=False, ttl=MINUTES)
+    async def put(self, key: RequestKey, value: dict[str, Any], *, minutes: float) -> None:
+        """Keep *value* under a key that was claimed."""
+        await self._store.aput(self._namespace, short_digest(key.key), value, index=False, ttl=minutes)
 
-    async def release(self, key: RequestKey) -> None:
-        """Free the key of a request that was refused, or failed."""
+    async def delete(self, key: RequestKey) -> None:
+        """Keep nothing under a key any more."""
         await self._store.adelete(self._namespace, short_digest(key.key))
+
+
+class Claim:
+    """A claimed key: renewed until :meth:`keep` or :meth:`release`. If the storage fails, the log says so.
+
+    Args:
+        answers: Where it is kept.
+        key: The key.
+        value: What is kept under it.
+    """
+
+    def __init__(self, answers: KeptAnswers, key: RequestKey, value: dict[str, Any]) -> None:
+        self._answers = answers
+        self._key = key
+        self._value = value
+        self._renewing = asyncio.create_task(self._renew())
+
+    async def keep(self, **answer: Any) -> None:
+        """Keep the answer; if that fails, the request had its effect all the same."""
+        value = {**self._value, **answer}
+        await self._end(self._answers.put(self._key, value, minutes=MINUTES), "The answer is not kept")
+
+    async def release(self) -> None:
+        """Free the key of a request that was refused, or failed."""
+        await self._end(self._answers.delete(self._key), "The key stays claimed")
+
+    def stop(self) -> None:
+        """Renew the claim no longer."""
+        self._renewing.cancel()
+
+    async def _end(self, write: Coroutine[Any, Any, None], failure: str) -> None:
+        self.stop()
+        await asyncio.gather(self._renewing, return_exceptions=True)  # it may be writing
+        await self._try(write, failure)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            put = self._answers.put(self._key, self._value, minutes=CLAIM_MINUTES)
+            await self._try(put, "The claim was not renewed")
+
+    async def _try(self, write: Coroutine[Any, Any, None], failure: str) -> None:
+        try:
+            async with asyncio.timeout(STORAGE_SECONDS):
+                await write
+        except (StorageError, TimeoutError) as error:
+            log.warning("%s, of a request with an Idempotency-Key: %s", failure, error)
 
 
 class IdempotentRoute(APIRoute):
@@ -146,15 +212,14 @@ class IdempotentRoute(APIRoute):
             if request.method != "POST" or "idempotency-key" not in request.headers:
                 return await handle(request)
             principal = await admit(request)
-            body = base64.b64encode(await request.body()).decode()
-            key = request_key(request, principal, body)
+            key = await body_key(request, principal)
             if key is None:
                 return await handle(request)
             tk = request.app.state.gateway.tk
             kept = KeptAnswers(tk, principal.owner)
-            earlier = await _claimed_or_answered(kept, key)
-            if earlier is not None:
-                return _replay(earlier, await self.restored_body(earlier["body"], tk.for_owner(principal.owner)))
+            claimed = await _claim_or_find(kept, key)
+            if not isinstance(claimed, Claim):
+                return _replay(claimed, await self.restored_body(claimed["body"], tk.for_owner(principal.owner)))
             try:
                 response = await handle(request)
                 value = {
@@ -163,44 +228,29 @@ class IdempotentRoute(APIRoute):
                     "etag": response.headers.get("etag"),
                 }
             except BaseException:
-                await _release(kept, key)
+                await claimed.release()
                 raise
-            await _keep(kept, key, value)
+            await claimed.keep(**value)
             return response
 
         return answer
 
 
-async def _claimed_or_answered(kept: KeptAnswers, key: RequestKey) -> dict[str, Any] | None:
-    """Claim the key and return None, or return the answer to the request that has claimed it.
+async def _claim_or_find(kept: KeptAnswers, key: RequestKey) -> Claim | dict[str, Any]:
+    """Claim the key, or return the answer to the request that has claimed it.
 
     Raises:
         ProblemError: That request is not answered yet, or asks for something else.
     """
     for _ in range(int(WAIT_SECONDS / _POLL_SECONDS)):
         earlier = await kept.find(key)
-        if earlier is None and await kept.claim(key, {}, minutes=CLAIM_MINUTES):
-            return None
+        if earlier is None and (claim := await kept.claim(key, {})) is not None:
+            return claim
         if earlier is not None and "body" in earlier:
             return earlier
         await asyncio.sleep(_POLL_SECONDS)
     detail = "An earlier request with this Idempotency-Key is in progress; try again in a moment."
     raise ProblemError(409, "request_in_progress", detail, retry_after=1)
-
-
-async def _keep(kept: KeptAnswers, key: RequestKey, value: dict[str, Any]) -> None:
-    """Keep an answer. If that fails, the client gets it all the same: the request had its effect."""
-    try:
-        await kept.keep(key, value)
-    except StorageError as error:
-        log.warning("The answer to a request with an Idempotency-Key is not kept: %s", error)
-
-
-async def _release(kept: KeptAnswers, key: RequestKey) -> None:
-    try:
-        await kept.release(key)
-    except StorageError as error:
-        log.warning("An Idempotency-Key stays claimed for %s minutes: %s", CLAIM_MINUTES, error)
 
 
 def _replay(value: dict[str, Any], body: str) -> Response:

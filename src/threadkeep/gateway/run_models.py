@@ -17,6 +17,7 @@ from threadkeep.gateway.events import TurnEvents, encode_event
 from threadkeep.ids import new_id
 
 if TYPE_CHECKING:
+    from threadkeep.gateway.idempotency import Claim, RequestKey
     from threadkeep.gateway.uploads import UploadedDocument
     from threadkeep.identity import Owner
 
@@ -34,24 +35,24 @@ Status: TypeAlias = Literal["running", "done", "interrupted", "cancelled", "erro
 
 @dataclass(frozen=True, slots=True)
 class GraphCall:
-    """What a client of LangGraph's API asks to run, in LangGraph's words.
+    """What a graph is to run, in LangGraph's words.
 
     Attributes:
         given: The input of the graph, or a command.
+        events: Translates what the graph streams.
         config: Further keys of the config, without ``configurable``.
         configurable: Further keys of ``configurable``.
         options: Further arguments of ``astream``.
-        events: Translates what the graph streams.
         strategy: What the run does if another one is at work on the thread.
         answers: Whether it answers what the thread asks, and is refused if that waits for no such answer.
         answered: The ids of the questions that it answers; empty: whichever there are.
     """
 
     given: Any
-    config: Mapping[str, Any]
-    configurable: Mapping[str, Any]
-    options: Mapping[str, Any]
     events: TurnEvents
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    configurable: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     strategy: MultitaskStrategy = "enqueue"
     answers: bool = False
     answered: frozenset[str] = frozenset()
@@ -64,13 +65,17 @@ class TurnRequest:
     Attributes:
         owner: The owner, verified by the gateway.
         thread_id: The thread.
+<<<<<<< HEAD
         message: The user's message; ``None``: the run answers a question of an earlier one.
         answer: The answer to that question.
         checkpoint_id: The checkpoint that the run extends; ``None``: the newest.
+=======
+        message: The user's message; ``None``: there is none, as in an answer to a question.
+>>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
         memory: Whether the turn recalls and learns.
         cancel_on_disconnect: Whether the run is cancelled once no client reads it.
         documents: The files of the message.
-        call: What is run instead of the message, which then is what the user said, for the title of the thread.
+        call: What is run instead of the message, which then only gives the thread its title.
         temporary: Whether the thread is deleted after the run.
         speaker: Who says the message: the user, or another agent.
     """
@@ -78,8 +83,11 @@ class TurnRequest:
     owner: Owner
     thread_id: str
     message: str | None
+<<<<<<< HEAD
     answer: Any = None
     checkpoint_id: str | None = None
+=======
+>>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
     memory: bool = True
     cancel_on_disconnect: bool = False
     documents: tuple[UploadedDocument, ...] = ()
@@ -119,6 +127,8 @@ class ChatRun:
         stop: Why the run was stopped; ``None``: it was not.
         task: Drives the graph.
         started: Whether the task has begun: one that is cancelled before never ends its run.
+        key: The client's ``Idempotency-Key``; ``None``: there is none.
+        claim: The claim of that key in the storage; ``None``: only this process knows the key.
         failure: What the run failed with.
         began: Is set once the run has its thread, or has ended without.
         created_at: When it was begun.
@@ -136,10 +146,17 @@ class ChatRun:
     stop: StopReason | None = None
     task: asyncio.Task[None] | None = None
     started: bool = False
+    key: RequestKey | None = None
+    claim: Claim | None = None
     failure: Exception | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     created_at: datetime = field(default_factory=_now)
     updated_at: datetime = field(default_factory=_now)
+
+    @property
+    def token(self) -> str:
+        """The name of its lease."""
+        return token_of_run(self.run_id)
 
     def emit(self, kind: str, data: Any) -> None:
         """Add an event for every client."""
@@ -152,16 +169,28 @@ class ChatRun:
 
     def halt(self, reason: StopReason) -> None:
         """Stop the run; what the graph has finished stays."""
-        if self.status == "running" and self.stop is None and self.task is not None:
+        if self.status == "running" and self.stop is None:
             self.stop = reason
-            if self.started:
+            if self.task is not None and self.started:
                 self.task.cancel()
+
+    def abort(self) -> None:
+        """End a run that never began, or was cut off: what waits for it goes on."""
+        if self.status == "running":
+            self.status = "error"
+        self.began.set()
+        self.buffer.close()
 
 
 def new_run_id(thread_id: str) -> str:
     """Return an id for a run on a thread: every process can read from it which thread it is."""
     text = base64.urlsafe_b64encode(thread_id.encode("utf-8", "surrogatepass")).rstrip(b"=").decode("ascii")
     return f"{new_id()}.{text}"
+
+
+def token_of_run(run_id: str) -> str:
+    """Return the part of a run's id that no other run has, whatever its thread."""
+    return run_id.partition(".")[0]
 
 
 def thread_of_run(run_id: str) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from threadkeep.clock import SystemClock
 from threadkeep.errors import (
@@ -21,9 +21,10 @@ from threadkeep.errors import (
     ThreadNotFoundError,
 )
 from threadkeep.gateway.event_buffer import EventBuffer
-from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, encode_event
-from threadkeep.gateway.idempotency import MINUTES, KeptAnswers, RequestKey, require_same
+from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
+from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
 from threadkeep.gateway.metrics import GatewayMetrics
+from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.run_models import (
     ChatRun,
@@ -35,6 +36,7 @@ from threadkeep.gateway.run_models import (
     describe_error,
     new_run_id,
     thread_of_run,
+    token_of_run,
 )
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
@@ -49,13 +51,15 @@ if TYPE_CHECKING:
 KEPT_SECONDS: Final = 300.0
 """How long the events of a run that ended are kept."""
 
+KEPT_BYTES: Final = 64 * 1024 * 1024
+KEPT_RUNS: Final = 10_000
+"""Of how many ended runs events are kept, and how many bytes of them; the oldest go first."""
+
 LEARNING_SECONDS: Final = 5.0
 """How long a stream stays open after ``done`` for what is learnt from the turn."""
 
 DOCUMENT_NAME: Final = "document"
 """The name of a message that holds a file: what a named message says is not learnt as the user's word."""
-
-_NOTE_SECONDS: Final = 2.0
 
 CALL_BYTES: Final = 1024 * 1024
 """How much of a run of LangGraph's API is kept for its clients: an event may hold the whole state of the thread."""
@@ -89,6 +93,10 @@ class RunRegistry:
         self.limiter = RunLimiter(settings.max_runs)
         self.metrics = GatewayMetrics(lambda: self.limiter.running, lambda: self.limiter.waiting)
         self._runs: dict[str, ChatRun] = {}
+        self._active: dict[ChatRun, None] = {}
+        self._ended: dict[ChatRun, None] = {}
+        self._ended_bytes = 0
+        self._max_turns_per_owner = settings.max_turns_per_owner
         self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.children = asyncio.Semaphore(CHILDREN)
@@ -117,10 +125,10 @@ class RunRegistry:
         The clients of a run that is stopped get an ``error`` with the code ``restarting``.
         """
         self._draining = True
-        tasks = [run.task for run in self._runs.values() if run.task is not None and not run.task.done()]
+        tasks = [*self._tasks]
         if tasks and seconds > 0:
             await asyncio.wait(tasks, timeout=seconds)
-        for run in [*self._runs.values()]:
+        for run in [*self._active]:
             run.halt("restarting")
         if self._tasks:
             await asyncio.wait([*self._tasks], timeout=LEARNING_SECONDS)
@@ -134,24 +142,31 @@ class RunRegistry:
 
     def running(self, owner: Owner) -> int:
         """Return how many runs of *owner* are in progress in this process."""
-        return sum(run.status == "running" and run.request.owner == owner for run in self._runs.values())
+        return sum(run.request.owner == owner for run in self._active)
 
     def running_threads(self, owner: Owner) -> frozenset[str]:
         """Return the threads of *owner* with a run in progress in this process."""
-        runs = self._runs.values()
-        return frozenset(
-            run.request.thread_id for run in runs if run.status == "running" and run.request.owner == owner
-        )
+        return frozenset(run.request.thread_id for run in self._active if run.request.owner == owner)
 
     def owners(self) -> frozenset[Owner]:
         """Return the owners of the runs in progress in this process."""
-        return frozenset(run.request.owner for run in self._runs.values() if run.status == "running")
+        return frozenset(run.request.owner for run in self._active)
 
     def cancel_all(self, owner: Owner) -> None:
         """Cancel the runs of *owner* that are in progress in this process, without waiting for their end."""
-        for run in [*self._runs.values()]:
-            if run.status == "running" and run.request.owner == owner:
+        for run in [*self._active]:
+            if run.request.owner == owner:
                 run.halt("cancelled")
+
+    def require_place(self, owner: Owner) -> None:
+        """Refuse a further turn of an owner with too many in progress.
+
+        Raises:
+            ProblemError: There are too many.
+        """
+        if self.running(owner) >= self._max_turns_per_owner:
+            detail = "This user has too many turns in progress; wait for one to end."
+            raise ProblemError(429, "too_many_turns", detail, retry_after=1)
 
     async def begin(self, request: TurnRequest, *, key: RequestKey | None = None) -> ChatRun | RunElsewhere:
         """Begin a run; nothing is written before it is admitted.
@@ -163,44 +178,60 @@ class RunRegistry:
         Raises:
             OverloadedError: Too many runs are in progress.
             RestartingError: The process is stopping.
-            ProblemError: The key is one of another request.
+            ThreadBusyError: Another run is at work on the thread, and the request is not to wait.
+            NothingToResumeError: The request answers what the thread does not ask.
+            ProblemError: The owner has too many turns in progress, or the key is one of another request.
         """
         owner = request.owner
         if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         self._require_open()
-        run = ChatRun(new_run_id(request.thread_id), request)
+        self.require_place(owner)
+        run = ChatRun(new_run_id(request.thread_id), request, key=key)
         if request.call is not None:
             run.events, run.buffer = request.call.events, EventBuffer(CALL_BYTES)
-        self._runs[run.run_id] = run  # counts as one of its owner while it waits, too
-        begun = False
+        self._runs[run.run_id] = run
+        self._active[run] = None  # counts as one of its owner while it waits, too
         try:
-            await self.limiter.enter()
-            try:
-                self._require_open()
-                earlier = None if key is None else await self._claim(run, key)
-                begun = earlier is None
-            finally:
-                if not begun:
-                    self.limiter.leave()
-        finally:
-            if not begun:
-                del self._runs[run.run_id]
+            earlier = await self._admit(run)
+        except BaseException:
+            self._drop(run)
+            raise
         if earlier is not None:
+            self._drop(run)
             return earlier
         run.emit(*run.events.begin(run.run_id, request.thread_id))
-        run.task = asyncio.create_task(self._drive(run, key), name=f"run {run.run_id[:32]}")
+        run.task = asyncio.create_task(self._drive(run), name=f"run {run.run_id[:32]}")
         self._tasks.add(run.task)
         run.task.add_done_callback(self._tasks.discard)
         if request.call is not None and (request.call.answers or request.call.strategy == "reject"):
             await self._require_begun(run)
         return run
 
+    async def _admit(self, run: ChatRun) -> ChatRun | RunElsewhere | None:
+        """Wait for a place, and claim the key; return the run that has the key, which then keeps it."""
+        await self.limiter.enter()
+        admitted = False
+        try:
+            self._require_open()
+            earlier = None if run.key is None else await self._claim(run, run.key)
+            admitted = earlier is None
+            return earlier
+        finally:
+            if not admitted:
+                self.limiter.leave()
+
+    def _drop(self, run: ChatRun) -> None:
+        """Forget a run that did not begin."""
+        run.abort()
+        self._active.pop(run, None)
+        self._runs.pop(run.run_id, None)
+
     async def _require_begun(self, run: ChatRun) -> None:
         """Raise what a run is refused with, and forget it."""
         await run.began.wait()
-        if isinstance(run.failure, ThreadBusyError | NothingToResumeError):
-            self._forget(run, None)
+        if _is_refused(run.failure):
+            self._forget(run)
             raise run.failure
 
     def find(self, owner: Owner, run_id: str) -> ChatRun | None:
@@ -233,21 +264,21 @@ class RunRegistry:
         Raises:
             RunNotFoundError: The owner has no such run.
             NothingToResumeError: Its thread asks nothing.
+            ThreadBusyError: Another run is at work on its thread.
         """
         if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         thread_id = await self.require_thread(owner, run_id)
-        state = await self._graph.aget_state(self._view.config(owner, thread_id=thread_id))
-        if not state.interrupts:
-            msg = "The thread of this run has no interrupt that waits for an answer."
-            raise NothingToResumeError(msg, thread_id=thread_id)
-        before = self._runs.get(run_id)
+        before = self.find(owner, run_id)
         memory = before is None or before.request.memory
-        turn = TurnRequest(owner, thread_id, None, answer, memory=memory, cancel_on_disconnect=cancel_on_disconnect)
+        call = GraphCall(self._view.resume(answer), TurnEvents(), strategy="reject", answers=True)
+        turn = TurnRequest(owner, thread_id, None, memory=memory, cancel_on_disconnect=cancel_on_disconnect, call=call)
         return await self.begin(turn, key=key)
 
     async def cancel(self, owner: Owner, run_id: str, *, undo: bool = False) -> Status:
         """Stop a run, also one of another process, and return how it ended.
+
+        A run of another process that waits for its thread is not stopped.
 
         Args:
             owner: The owner.
@@ -259,21 +290,22 @@ class RunRegistry:
         """
         run = self.find(owner, run_id)
         if run is None:
-            await self._take_over(owner, await self.require_thread(owner, run_id), undo=undo)
-            return "cancelled"
-        if undo and run.status == "running" and run.began.is_set():
-            await self._take_over(owner, run.request.thread_id, undo=True)
+            thread_id = await self.require_thread(owner, run_id)
+            ended = await self._view.end_run(owner, thread_id, token_of_run(run_id), undo=undo)
+            return "cancelled" if ended else "unknown"
+        undoes = undo and run.status == "running"
+        if undoes and await self._view.end_run(owner, run.request.thread_id, run.token, undo=True):
             run.halt("undone")
         run.halt("cancelled")
         await run.wait()
         return run.status
 
-    async def _take_over(self, owner: Owner, thread_id: str, *, undo: bool) -> None:
-        """Take the lease on a thread from the run that has it, which cannot write any more."""
-        strategy: MultitaskStrategy = "rollback" if undo else "interrupt"
-        saver: Any = self._graph.checkpointer
-        async with saver.leased(self._view.config(owner, thread_id=thread_id, multitask_strategy=strategy)):
-            pass
+    async def is_at_work(self, owner: Owner, run_id: str) -> bool:
+        """Return whether a run, of any process, has its thread, or waits for it in this process."""
+        run, thread_id = self.find(owner, run_id), thread_of_run(run_id)
+        if run is not None and run.status == "running":
+            return True
+        return thread_id is not None and await self._view.leaseholder(owner, thread_id) == token_of_run(run_id)
 
     async def follow(
         self, run: ChatRun, after: int, *, reset: Callable[[int], Awaitable[bytes]] | None = None
@@ -322,7 +354,7 @@ class RunRegistry:
         value = self._begun.get((owner, key.key))
         if value is None:
             try:
-                async with asyncio.timeout(_NOTE_SECONDS):
+                async with asyncio.timeout(STORAGE_SECONDS):
                     value = await KeptAnswers(self._tk, owner).find(key)
             except (StorageError, TimeoutError) as error:
                 log.warning("An Idempotency-Key could not be looked up: %s", error)
@@ -335,27 +367,25 @@ class RunRegistry:
     async def _claim(self, run: ChatRun, key: RequestKey) -> ChatRun | RunElsewhere | None:
         """Keep *key* for the run, or return the run that has it since this one waited."""
         owner, value = run.request.owner, {"run_id": run.run_id}
+        known = (owner, key.key) in self._begun
         try:
-            async with asyncio.timeout(_NOTE_SECONDS):
-                claimed = await KeptAnswers(self._tk, owner).claim(key, value, minutes=MINUTES)
+            async with asyncio.timeout(STORAGE_SECONDS):
+                run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
+            known = run.claim is None
         except (StorageError, TimeoutError) as error:
             log.warning("An Idempotency-Key is known to this process only: %s", error)
-            claimed = (owner, key.key) not in self._begun
-        if not claimed:
+        if known:
             return await self._find_by_key(owner, key)
         self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return None
 
-    async def _free(self, run: ChatRun, key: RequestKey | None) -> None:
-        """Forget the key of a run that a restart has stopped: the client is asked to send the message again."""
-        if key is None or run.stop != "restarting":
-            return
-        self._begun.pop((run.request.owner, key.key), None)
-        try:
-            async with asyncio.timeout(_NOTE_SECONDS):
-                await KeptAnswers(self._tk, run.request.owner).release(key)
-        except (StorageError, TimeoutError) as error:
-            log.warning("An Idempotency-Key stays with a run that was stopped: %s", error)
+    async def _settle_claim(self, run: ChatRun) -> None:
+        """Keep the key of a run that has ended, or free it: of a run that was refused, or is to be sent again."""
+        again = run.stop == "restarting" or _is_refused(run.failure)
+        if again and run.key is not None:
+            self._begun.pop((run.request.owner, run.key.key), None)
+        if run.claim is not None:
+            await (run.claim.release() if again else run.claim.keep())
 
     def _require_open(self) -> None:
         if self._draining:
@@ -373,49 +403,55 @@ class RunRegistry:
             return encode_event(f"{run_id}:{number}", "error", {**about, **describe_error(error)})
         return encode_event(f"{run_id}:{number}", "reset", {**about, "status": status, "messages": messages})
 
-    async def _drive(self, run: ChatRun, key: RequestKey | None) -> None:
+    async def _drive(self, run: ChatRun) -> None:
         run.started = True
         try:
             try:
-                await self._stream(run, key)
+                await self._stream(run)
             finally:
                 self.limiter.leave()
+                self._active.pop(run, None)
             if run.events.tells_learning and run.events.turn_ids and not self._draining:
                 await self._learn(run)
         finally:
-            run.buffer.close()
-            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run, key)
+            run.abort()
+            if run.claim is not None:
+                run.claim.stop()
+            self._keep_ended(run)
 
-    async def _stream(self, run: ChatRun, key: RequestKey | None) -> None:
+    def _keep_ended(self, run: ChatRun) -> None:
+        """Keep the events of a run for a while, and of all ended runs only so many."""
+        asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run)
+        self._ended[run] = None
+        self._ended_bytes += run.buffer.size
+        while self._ended_bytes > KEPT_BYTES or len(self._ended) > KEPT_RUNS:
+            self._forget(next(iter(self._ended)))
+
+    async def _stream(self, run: ChatRun) -> None:
         """Run the graph and tell its end; what the graph raises is told, too."""
         began = time.monotonic()
         failure: Exception | None = None
-        status: Status = "done"
         try:
             if run.stop is not None:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it started
             await self._run_graph(run)
-            if run.events.interrupts:
-                status = "interrupted"
         except asyncio.CancelledError:
             if run.stop is None:
                 raise
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
-            status = "cancelled"
-            if run.stop == "restarting":
-                failure = RestartingError("The server is stopping. Send the message again.")
         except Exception as error:  # noqa: BLE001 - the client is told, and the log has it
-            if run.stop is not None:  # its writes are refused, as another run has its thread
-                status = "cancelled"
-            else:
+            if run.stop is None:  # otherwise its writes are refused, as another run has its thread
                 failure = error
             if not isinstance(error, ThreadkeepError):
                 log.exception("A run failed.")
-        status = "error" if failure is not None else status
+        if run.stop == "restarting":
+            failure = RestartingError("The server is stopping. Send the message again.")
+        status = _status_of(run, failure)
         await self._settle(run, status)
-        await self._free(run, key)
-        run.status, run.failure, run.updated_at = status, failure, SystemClock().now()
+        run.failure = failure
+        await self._settle_claim(run)
+        run.status, run.updated_at = status, SystemClock().now()
         run.began.set()
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
         outcome = "restarting" if run.stop == "restarting" else status
@@ -424,6 +460,7 @@ class RunRegistry:
         run.emit(*run.events.end(run.run_id, run.request.thread_id, status, described))
 
     async def _run_graph(self, run: ChatRun) -> None:
+<<<<<<< HEAD
         request = run.request
         if request.call is not None:
             await self._run_call(run, request.call)
@@ -444,34 +481,50 @@ class RunRegistry:
             if request.speaker != "user":
                 message[SPEAKER_KEY] = request.speaker
             given = {"messages": [*messages, message]}
+=======
+        """Run the graph, with the lease on the thread from before the first read."""
+        request, call = run.request, run.request.call or self._chat_call(run)
+        thread: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, "run_name": run.token}
+        named = self._view.config(request.owner, **thread).get("configurable", {})
+        config: dict[str, Any] = {**call.config, "configurable": {**call.configurable, **named}}
+        if "metadata" in config:
+            config["metadata"] = {**config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
+        saver: Any = self._graph.checkpointer
+>>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
         begun = run.buffer.last
         try:
-            await self._relay(run, self._graph, given, config)
+            async with saver.leased(self._view.config(request.owner, **thread, multitask_strategy=call.strategy)):
+                self._stop_others(run, call.strategy)
+                if call.answers:
+                    await self._require_question(config, call)
+                run.began.set()
+                await self._relay(run, self._graph, call.given, config, **call.options)
         except StorageError:
-            if request.message is None or run.buffer.last > begun:
+            if request.call is not None or run.buffer.last > begun:
                 raise
             # The thread cannot be read: the user is answered without it, and "recorded" says that nothing was kept.
-            await self._relay(run, self._graph.copy({"checkpointer": None}), given, config)
-
-    async def _run_call(self, run: ChatRun, call: GraphCall) -> None:
-        """Run what a client of LangGraph's API asks for, with the lease on the thread from before the first read."""
-        request = run.request
-        keys: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, **call.configurable}
-        metadata = {**call.config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
-        config = {**call.config, **self._view.config(request.owner, **keys), "metadata": metadata}
-        saver: Any = self._graph.checkpointer
-        async with saver.leased(self._view.config(request.owner, **keys, multitask_strategy=call.strategy)):
-            self._stop_others(run, call.strategy)
-            if call.answers:
-                await self._require_question(config, call)
             run.began.set()
-            await self._relay(run, self._graph, call.given, config, **call.options)
+            await self._relay(run, self._graph.copy({"checkpointer": None}), call.given, config)
+
+    def _chat_call(self, run: ChatRun) -> GraphCall:
+        """Return the call of a turn of the user."""
+        request, message_id = run.request, new_id()
+        run.events.message_ids.append(message_id)
+        messages = [
+            {"role": "user", "name": DOCUMENT_NAME, "content": document.quoted(), "id": new_id()}
+            for document in request.documents
+        ]
+        message: dict[str, Any] = {"role": "user", "content": request.message, "id": message_id}
+        if request.speaker != "user":
+            message[SPEAKER_KEY] = request.speaker
+        return GraphCall({"messages": [*messages, message]}, run.events)
 
     def _stop_others(self, run: ChatRun, strategy: MultitaskStrategy) -> None:
         """Stop the runs of this process that have lost their thread to *run*."""
         if strategy in ("interrupt", "rollback"):
-            for other in self.of_thread(run.request.owner, run.request.thread_id):
-                if other is not run and other.began.is_set():
+            for other in [*self._active]:
+                same = other.request.thread_id == run.request.thread_id and other.request.owner == run.request.owner
+                if same and other is not run and other.began.is_set():
                     other.halt("undone" if strategy == "rollback" else "cancelled")
 
     async def _require_question(self, config: Any, call: GraphCall) -> None:
@@ -496,13 +549,11 @@ class RunRegistry:
 
     async def _settle(self, run: ChatRun, status: Status) -> None:
         """Note the end of the run in the list of threads; delete a thread that was made for it."""
-        if not run.request.temporary:
-            if run.began.is_set():  # otherwise it was refused, and the thread is as it was
-                await self._note(run, status)
-            return
-        with suppress(ThreadkeepError, TimeoutError):
-            async with asyncio.timeout(_NOTE_SECONDS):
-                await self._tk.for_owner(run.request.owner).threads.delete([run.request.thread_id])
+        threads = self._tk.for_owner(run.request.owner).threads
+        if run.request.temporary:
+            await _try(threads.delete([run.request.thread_id]), "The thread of a run without one is left")
+        elif run.began.is_set():  # otherwise it was refused, and the thread is as it was
+            await self._note(run, status)
 
     async def _note(self, run: ChatRun, status: Status) -> None:
         """Note the end of the turn in the list of threads, unless the middleware did."""
@@ -511,33 +562,63 @@ class RunRegistry:
             return
         noted: Literal["idle", "interrupted", "error"] = status if status in ("interrupted", "error") else "idle"
         threads = self._tk.for_owner(request.owner).threads
-        with suppress(ThreadkeepError, TimeoutError):
-            async with asyncio.timeout(_NOTE_SECONDS):
-                await threads.note_turn(request.thread_id, question=request.message or "", status=noted)
+        note = threads.note_turn(request.thread_id, question=request.message or "", status=noted)
+        await _try(note, "A turn is not noted in the list of threads")
 
     async def _learn(self, run: ChatRun) -> None:
         """Tell what was learnt from the turn, once it was."""
-        mine = self._tk.for_owner(run.request.owner)
-        with suppress(ThreadkeepError):
-            receipt = await mine.settle(run.events.turn_ids, timeout=timedelta(seconds=LEARNING_SECONDS))
-            for memory_id in receipt.memory_ids:
-                memory = await mine.memories.get(memory_id)
-                if memory is not None:
-                    written = {"memory_id": memory_id, "text": memory.text, "kind": memory.kind}
-                    run.memories.append(written)
-                    run.emit("memory_written", written)
-            for proposal_id in receipt.proposal_ids:
-                proposal = await mine.proposals.get(proposal_id)
-                if proposal is not None:
-                    names = ("action", "text", "kind", "reason", "memory_id")
-                    waiting = {"proposal_id": proposal_id, **{name: getattr(proposal, name) for name in names}}
-                    run.proposals.append(waiting)
-                    run.emit("proposal", waiting)
+        try:
+            await self._tell_learnt(run)
+        except ThreadkeepError as error:
+            log.warning("The client is not told what was learnt from a turn: %s", error)
 
-    def _forget(self, run: ChatRun, key: RequestKey | None) -> None:
+    async def _tell_learnt(self, run: ChatRun) -> None:
+        mine = self._tk.for_owner(run.request.owner)
+        receipt = await mine.settle(run.events.turn_ids, timeout=timedelta(seconds=LEARNING_SECONDS))
+        for memory_id in receipt.memory_ids:
+            memory = await mine.memories.get(memory_id)
+            if memory is not None:
+                written = {"memory_id": memory_id, "text": memory.text, "kind": memory.kind}
+                run.memories.append(written)
+                run.emit("memory_written", written)
+        for proposal_id in receipt.proposal_ids:
+            proposal = await mine.proposals.get(proposal_id)
+            if proposal is not None:
+                names = ("action", "text", "kind", "reason", "memory_id")
+                waiting = {"proposal_id": proposal_id, **{name: getattr(proposal, name) for name in names}}
+                run.proposals.append(waiting)
+                run.emit("proposal", waiting)
+
+    def _forget(self, run: ChatRun) -> None:
+        if run in self._ended:
+            del self._ended[run]
+            self._ended_bytes -= run.buffer.size
         self._runs.pop(run.run_id, None)
-        if key is not None:
-            self._begun.pop((run.request.owner, key.key), None)
+        if run.key is not None:
+            self._begun.pop((run.request.owner, run.key.key), None)
+
+
+def _status_of(run: ChatRun, failure: Exception | None) -> Status:
+    """Return how a run has ended."""
+    if failure is not None:
+        return "error"
+    if run.stop is not None:
+        return "cancelled"
+    return "interrupted" if run.events.interrupts else "done"
+
+
+def _is_refused(failure: Exception | None) -> TypeGuard[Exception]:
+    """Return whether a run failed before it had its thread, as another run has it or it answers no question."""
+    return isinstance(failure, ThreadBusyError | NothingToResumeError)
+
+
+async def _try(write: Awaitable[object], failure: str) -> None:
+    """Await what a run need not have; if it fails, the log says so."""
+    try:
+        async with asyncio.timeout(STORAGE_SECONDS):
+            await write
+    except (ThreadkeepError, TimeoutError) as error:
+        log.warning("%s: %s", failure, error)
 
 
 def _not_found() -> RunNotFoundError:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 from langgraph.config import get_config
 from typing_extensions import override
 
+from threadkeep.checkpoints.leases import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner
@@ -164,13 +165,49 @@ class PerRunOwnerView:
 
         return Command(resume=answer)
 
-    def config(self, owner: str | Owner, *, thread_id: str, memory: bool = True, **configurable: Any) -> RunnableConfig:
+    async def leaseholder(self, owner: Owner, thread_id: str) -> str | None:
+        """Return the name of the run that has the lease on a thread; ``None``: no run has it.
+
+        A run without a name has a random one. The lease of a process that was killed expires after 12 seconds.
+        """
+        saver = self._scoped_saver(owner)
+        return await saver.run(saver.maintenance.leaseholder(thread_id))
+
+    async def end_run(self, owner: Owner, thread_id: str, run_name: str, *, undo: bool = False) -> bool:
+        """Stop a run of any process: it cannot write any more. Return whether it had the lease on the thread.
+
+        Args:
+            owner: The owner of the thread.
+            thread_id: The thread.
+            run_name: The name of the run, as its config says it.
+            undo: Whether what it wrote is undone.
+        """
+        saver = self._scoped_saver(owner)
+        return await saver.run(saver.maintenance.end_run(thread_id, run_name, undo=undo))
+
+    def _scoped_saver(self, owner: Owner) -> ThreadkeepCheckpointer:
+        if self.checkpointer is None:
+            msg = "Under a LangGraph server, its own routes stop runs."
+            raise InvalidInputError(msg)
+        return self.checkpointer.scoped(owner)
+
+    def config(
+        self,
+        owner: str | Owner,
+        /,
+        *,
+        thread_id: str,
+        memory: bool = True,
+        run_name: str | None = None,
+        **configurable: Any,
+    ) -> RunnableConfig:
         """Return the config of a run.
 
         Args:
             owner: The owner of the run, verified by the application.
             thread_id: The thread of the run; another owner's thread of the same id is another thread.
             memory: Whether the run recalls and learns; otherwise the memory tools refuse, too.
+            run_name: A name that no other run has, for :meth:`end_run`.
             configurable: Further keys.
 
         Raises:
@@ -183,6 +220,8 @@ class PerRunOwnerView:
         named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named}
         if not memory:
             named_keys[MEMORY_KEY] = MemorySwitch.OFF
+        if run_name is not None:
+            named_keys[RUN] = RunName(run_name)
         return {"configurable": {**configurable, **named_keys}}
 
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from threadkeep.gateway.auth.resources import METADATA, ProtectedResource, sender_with_status
+from threadkeep.gateway.auth.resources import METADATA, ProtectedResource, restarting, sender_with_status
 from threadkeep.gateway.problems import problem
 from threadkeep.mcp_server.server import McpServer, create_server
 
@@ -76,7 +76,7 @@ class McpEndpoint:
         request = Request(scope, receive)
         refused = await self._refusal(request)
         if refused is not None or self._manager is None:
-            refused = refused or problem(503, "restarting", "The server is starting or stopping.")
+            refused = refused or restarting()
             await refused(scope, receive, send)
             return
         await self._manager.handle_request(scope, receive, sender_with_status(request, send))

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fastapi import Request
 
 from threadkeep.clock import SystemClock
-from threadkeep.errors import OwnerRequiredError, ScopeRequiredError, SettingsError
+from threadkeep.errors import InvalidInputError, OwnerRequiredError, ScopeRequiredError, SettingsError
 from threadkeep.gateway.auth.api_keys import PREFIX
 from threadkeep.gateway.auth.claims import InvalidTokenError
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
-from threadkeep.gateway.problems import ProblemError
 from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
@@ -103,9 +102,7 @@ def admit_turn(gateway: Gateway, principal: Principal) -> None:
     Raises:
         ProblemError: The owner has too many turns, in progress or in this minute.
     """
-    if gateway.runs.running(principal.owner) >= gateway.settings.max_turns_per_owner:
-        detail = "This user has too many turns in progress; wait for one to end."
-        raise ProblemError(429, "too_many_turns", detail, retry_after=1)
+    gateway.runs.require_place(principal.owner)
     gateway.turn_limiter.admit(principal.owner)
 
 
@@ -145,14 +142,19 @@ def _acting_for(request: Request, principal: Principal) -> Principal:
 
     Raises:
         ScopeRequiredError: It may not act for others.
-        InvalidInputError: The header names no user.
+        InvalidInputError: The header names no user, or several do.
     """
-    user_id = request.headers.get(ACTING_FOR)
-    if user_id is None:
+    named = [value for name, value in request.headers.raw if name == ACTING_FOR.lower().encode()]
+    if not named:
         return principal
     if "act" not in principal.scopes:
         msg = "The request needs the scope act."
         raise ScopeRequiredError(msg, scope="act")
+    try:
+        (user_id,) = (value.decode("utf-8") for value in named)
+    except ValueError as error:  # of two, or of bytes that are no text, neither is the user
+        msg = f"{ACTING_FOR} must name one user, in UTF-8."
+        raise InvalidInputError(msg) from error
     owner = Owner(user_id, principal.owner.tenant)
     return Principal(owner, principal.scopes - {"act", "admin"}, principal.subject)
 
@@ -203,8 +205,15 @@ def authentication(settings: GatewaySettings) -> Authenticate:
     only = Principal(Owner(settings.single_user), USER_SCOPES, settings.single_user)
 
     async def single_user(request: Request) -> Principal | None:
-        host = request.headers.get("host", "")
-        name = host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
-        return only if name in LOOPBACK else None
+        origin = request.headers.get("origin")
+        is_local = _is_loopback(request.headers.get("host", ""))
+        # A page of another site may send forms here, and its browser says where the page is from.
+        return only if is_local and (origin is None or _is_loopback(origin.partition("://")[2])) else None
 
     return single_user
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether *host*, which may have a port, is this machine."""
+    name = host[: host.index("]") + 1] if host.startswith("[") and "]" in host else host.partition(":")[0]
+    return name in LOOPBACK

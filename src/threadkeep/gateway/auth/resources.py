@@ -65,6 +65,11 @@ class ProtectedResource:
         return " ".join(("Bearer", ", ".join(parts))).strip()
 
 
+def restarting() -> Response:
+    """Return the answer of a protocol while the application starts or stops."""
+    return problem(503, "restarting", "The server is starting or stopping.", headers={"Retry-After": "1"})
+
+
 def sender_with_status(request: Request, send: Send) -> Send:
     """Return what sends the answer to *request* with the status that it was given, if any."""
 

@@ -8,7 +8,7 @@ import hmac
 import json
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -43,6 +43,7 @@ CACHE_SECONDS: Final = 2.0
 """How long a process uses a session without reading it again; so one that ended is refused after that time."""
 
 _SESSIONS: Final = ("threadkeep", "gateway", "sessions")
+_USES: Final = ("threadkeep", "gateway", "session_uses")
 _LOGINS: Final = ("threadkeep", "gateway", "logins")
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SEEN: Final = timedelta(minutes=1)
@@ -78,6 +79,9 @@ class Session:
 
 class Sessions:
     """The sessions of all users. They are items, so every process knows them.
+
+    When a session was used is an item of its own: a request that notes it while the session ends does not bring the
+    session back.
 
     Args:
         store: Keeps them.
@@ -155,13 +159,12 @@ class Sessions:
             "scopes": sorted(scopes),
             "csrf_token": secrets.token_urlsafe(32),
             "created_at": now,
-            "seen_at": now,
             "subject": subject,
             "sid": claims.get("sid"),
         }
         if earlier:
             await self.end(earlier)
-        await self._put(_digest(secret), value)
+        await self._put(_SESSIONS, _digest(secret), value)
         return secret, str(item.value["return_to"])
 
     async def find(self, secret: str) -> Session | None:
@@ -172,11 +175,11 @@ class Sessions:
             item = await self._store.aget(_SESSIONS, place)
             if item is None:
                 return None
-            session = _session_of(item.value)
+            use = await self._store.aget(_USES, place)
+            session = _session_of(item.value, seen_at=item.value["created_at"] if use is None else use.value["at"])
             if now < session.expires_at and now - session.seen_at >= _SEEN:
-                value = {**item.value, "seen_at": now.isoformat()}
-                await self._put(place, value)
-                session = _session_of(value)
+                await self._put(_USES, place, {"at": now.isoformat()})
+                session = replace(session, seen_at=now)
             self._known[place] = session
         return session if now < session.expires_at else None
 
@@ -200,8 +203,10 @@ class Sessions:
 
     async def end(self, secret: str) -> None:
         """End the session of a cookie; other processes refuse it within 2 seconds."""
-        self._known.pop(_digest(secret), None)
-        await self._store.adelete(_SESSIONS, _digest(secret))
+        place = _digest(secret)
+        await self._store.adelete(_SESSIONS, place)
+        await self._store.adelete(_USES, place)
+        self._known.pop(place, None)
 
     async def end_by_issuer(self, token: str) -> None:
         """End the sessions that a logout token of the issuer names.
@@ -241,8 +246,8 @@ class Sessions:
     def _callback(self) -> str:
         return f"{self._origin}/auth/callback"
 
-    async def _put(self, place: str, value: dict[str, Any]) -> None:
-        await self._store.aput(_SESSIONS, place, value, index=False, ttl=LIFETIME / timedelta(minutes=1))
+    async def _put(self, namespace: tuple[str, ...], place: str, value: dict[str, Any]) -> None:
+        await self._store.aput(namespace, place, value, index=False, ttl=LIFETIME / timedelta(minutes=1))
 
     async def _redeem(self, code: str, login: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the claims of the ID token that the issuer gives for *code*."""
@@ -280,11 +285,11 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _session_of(value: Mapping[str, Any]) -> Session:
+def _session_of(value: Mapping[str, Any], *, seen_at: str) -> Session:
     return Session(
         Owner(str(value["user_id"]), str(value["tenant"])),
         frozenset(value["scopes"]),
         str(value["csrf_token"]),
         datetime.fromisoformat(value["created_at"]),
-        datetime.fromisoformat(value["seen_at"]),
+        datetime.fromisoformat(seen_at),
     )

@@ -36,7 +36,21 @@ def without_identity(keys: dict[str, Any] | None) -> dict[str, Any] | None:
     return keys
 
 
+def without_ours(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the metadata of a client.
+
+    Raises:
+        ValueError: They have what only the server writes.
+    """
+    for key in metadata or {}:
+        if key.startswith("threadkeep_"):
+            msg = f"must not hold {key[:40]}: the server sets it"
+            raise ValueError(msg)
+    return metadata
+
+
 Keys = Annotated[dict[str, Any], AfterValidator(without_identity)]
+Metadata = Annotated[dict[str, Any], AfterValidator(without_ours)]
 
 
 class Body(BaseModel):
@@ -69,7 +83,7 @@ class ConfigBody(Body):
     recursion_limit: int | None = Field(default=None, ge=1, le=10_000)
     max_concurrency: int | None = Field(default=None, ge=1)
     run_name: str | None = None
-    metadata: dict[str, Any] = {}
+    metadata: Metadata = {}
     configurable: Keys = {}
 
 
@@ -82,7 +96,7 @@ class GraphRunBody(Body):
     stream_mode: StreamMode | list[StreamMode] = "values"
     stream_subgraphs: bool = False
     stream_resumable: bool = False  # every stream is
-    metadata: dict[str, Any] | None = None
+    metadata: Metadata | None = None
     config: ConfigBody | None = None
     context: Keys | None = None
     checkpoint: CheckpointBody | None = None

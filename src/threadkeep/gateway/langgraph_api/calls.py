@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langgraph.channels.base import BaseChannel
 from langgraph.channels.delta import DeltaChannel
+from langgraph.constants import END
 from langgraph.types import Command, Send
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
-from threadkeep.gateway.langgraph_api.bodies import CommandBody, GraphRunBody
+from threadkeep.gateway.langgraph_api.bodies import CommandBody, GraphRunBody, UpdateBody
 from threadkeep.gateway.langgraph_api.events import GraphEvents
 from threadkeep.gateway.langgraph_api.states import place_keys
 from threadkeep.gateway.langgraph_api.unsupported import NO_SCHEDULE, NO_WEBHOOK, not_implemented
@@ -70,16 +71,30 @@ def require_fitting(graph: Any, body: GraphRunBody, stored: CheckpointTuple | No
     """
     if body.input is None and body.command is None and stored is None:
         raise _invalid("the thread has no state to continue from, and there is no input")
-    channels: Mapping[str, Any] = graph.channels
-    if _ROOT in channels or not hasattr(graph, "builder"):
-        return  # its input is one value of any kind
     given = body.input if body.command is None else body.command.update
-    if given is None:
-        return
+    if body.command is not None and isinstance(given, list):
+        given = dict(cast("list[tuple[str, Any]]", given))
+    _require_values(graph, given, stored)
+
+
+def require_update(graph: Any, body: UpdateBody, stored: CheckpointTuple | None) -> None:
+    """Refuse a change of the state that a reducer of the graph does not take, or of a node that there is not.
+
+    Raises:
+        InvalidInputError: A reducer does not take it, or there is no such node.
+    """
+    if body.as_node is not None and body.as_node != END:
+        _require_nodes(graph, [body.as_node])
+    for values in body.values if isinstance(body.values, list) else [body.values]:
+        _require_values(graph, values, stored)
+
+
+def _require_values(graph: Any, given: Any, stored: CheckpointTuple | None) -> None:
+    channels: Mapping[str, Any] = graph.channels
+    if given is None or _ROOT in channels or not hasattr(graph, "builder"):
+        return  # its input is one value of any kind
     if not isinstance(given, dict):
-        if body.command is None:
-            raise _invalid("the input must be an object")
-        given = dict(given)
+        raise _invalid("the input must be an object")
     values: Mapping[str, Any] = {} if stored is None else stored.checkpoint["channel_values"]
     for key, value in cast("dict[str, Any]", given).items():
         channel = channels.get(key)

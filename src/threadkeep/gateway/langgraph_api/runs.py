@@ -13,6 +13,7 @@ from fastapi.responses import Response
 
 from threadkeep.errors import RunNotFoundError
 from threadkeep.gateway.events import HEARTBEAT, EventStreamResponse, encode_event, encode_json
+from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.bodies import GraphRunBody
 from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
@@ -21,7 +22,7 @@ from threadkeep.gateway.langgraph_api.states import config_at, find_checkpoint, 
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.routers.chat import Chatting, TurnStarter
 from threadkeep.gateway.routers.threads import ThreadPath
-from threadkeep.gateway.run_models import ChatRun, TurnRequest, event_number, thread_of_run
+from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest, event_number, thread_of_run
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.ids import new_id
 
@@ -37,20 +38,22 @@ _ELSEWHERE: Final = {"idle": "success", "interrupted": "success", "error": "erro
 async def stream(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run and stream its events."""
     run = await _begin(request, principal, body, thread_id)
-    return _events(request, run, 0, _places(run, "stream"))
+    return await _events_of(request, principal, run)
 
 
 @router.post("/threads/{thread_id}/runs/wait")
 async def wait(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run and answer with the state at its end."""
     run = await _begin(request, principal, body, thread_id)
-    return _result(request, run, _places(run, "join"))
+    return await _result_of(request, principal, run)
 
 
 @router.post("/threads/{thread_id}/runs")
 async def create(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run."""
     run = await _begin(request, principal, body, thread_id)
+    if isinstance(run, RunElsewhere):
+        return _answer(await _run_elsewhere(request, principal, run.thread_id, run.run_id))
     return _answer(_run(request, run), {"Content-Location": _place(run)})
 
 
@@ -58,14 +61,14 @@ async def create(thread_id: ThreadPath, body: GraphRunBody, request: Request, pr
 async def stream_once(body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Run on a thread of its own, which is deleted after it, and stream the events."""
     run = await _begin(request, principal, body, None)
-    return _events(request, run, 0, _places(run, "stream"))
+    return await _events_of(request, principal, run)
 
 
 @router.post("/runs/wait")
 async def wait_once(body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Run on a thread of its own, which is deleted after it, and answer with the state at its end."""
     run = await _begin(request, principal, body, None)
-    return _result(request, run, {"Content-Location": _place(run)})
+    return await _result_of(request, principal, run)
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -110,8 +113,7 @@ async def join_stream(
     """Stream the events of a run behind ``Last-Event-ID``; without it, from the first."""
     run = _find(request, principal, thread_id, run_id)
     if run is None:
-        await _run_elsewhere(request, principal, thread_id, run_id)
-        return EventStreamResponse(_newest(request, principal.owner, thread_id, run_id, 0), lambda _: None)
+        return await _events_of(request, principal, RunElsewhere(principal.owner, run_id, thread_id))
     after = event_number(last_event_id, run_id)
     modes = _modes_of(stream_mode or ())
     return _events(request, run, after, {}, modes=modes, cancel=cancel_on_disconnect)
@@ -121,10 +123,7 @@ async def join_stream(
 async def join(thread_id: ThreadPath, run_id: RunPath, request: Request, principal: Chatting) -> Response:
     """Wait for the end of a run and answer with the state."""
     run = _find(request, principal, thread_id, run_id)
-    if run is not None:
-        return _result(request, run, {})
-    await _run_elsewhere(request, principal, thread_id, run_id)
-    return _answer((await _state(request, principal.owner, thread_id)).values)
+    return await _result_of(request, principal, run or RunElsewhere(principal.owner, run_id, thread_id))
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
@@ -146,8 +145,13 @@ async def cancel(
     return _answer({}, status=HTTPStatus.ACCEPTED)
 
 
-async def _begin(request: Request, principal: Principal, body: GraphRunBody, thread_id: str | None) -> ChatRun:
-    """Check what is asked for, and begin it; ``None``: on a new thread."""
+async def _begin(
+    request: Request, principal: Principal, body: GraphRunBody, thread_id: str | None
+) -> ChatRun | RunElsewhere:
+    """Check what is asked for, and begin it; ``None``: on a new thread.
+
+    A request with the ``Idempotency-Key`` of an earlier one gets the run of that one.
+    """
     gateway = request.app.state.gateway
     graph = require_graph(request, body.assistant_id)
     named, temporary = thread_id or new_id(), thread_id is None and body.on_completion != "keep"
@@ -163,7 +167,7 @@ async def _begin(request: Request, principal: Principal, body: GraphRunBody, thr
         call=call,
         temporary=temporary,
     )
-    return cast("ChatRun", await gateway.runs.begin(turn))
+    return await gateway.runs.begin(turn, key=await body_key(request, principal))
 
 
 def _question(given: Any) -> str | None:
@@ -177,6 +181,22 @@ def _question(given: Any) -> str | None:
         parts = [cast("Mapping[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, Mapping)]
         content = " ".join(str(part.get("text", "")) for part in parts)
     return content if isinstance(content, str) else None
+
+
+async def _events_of(request: Request, principal: Principal, run: ChatRun | RunElsewhere) -> EventStreamResponse:
+    """Return the response that sends the events of a run, or the state if this process does not keep the run."""
+    if isinstance(run, ChatRun):
+        return _events(request, run, 0, _places(run, "stream"))
+    await _run_elsewhere(request, principal, run.thread_id, run.run_id)
+    return EventStreamResponse(_newest(request, run.owner, run.thread_id, run.run_id, 0), lambda _: None)
+
+
+async def _result_of(request: Request, principal: Principal, run: ChatRun | RunElsewhere) -> Response:
+    """Return the response that sends the state at the end of a run, or now if this process does not keep the run."""
+    if isinstance(run, ChatRun):
+        return _result(request, run, _places(run, "join"))
+    await _run_elsewhere(request, principal, run.thread_id, run.run_id)
+    return _answer((await _state(request, run.owner, run.thread_id)).values)
 
 
 def _events(
@@ -253,7 +273,7 @@ def _result(request: Request, run: ChatRun, headers: dict[str, str]) -> EventStr
 
 def _run(request: Request, run: ChatRun) -> dict[str, Any]:
     graph, call = request.app.state.gateway.graph, run.request.call
-    status = _STATUSES.get(run.status, run.status)
+    status = _STATUSES.get("cancelled" if run.stop and run.status == "running" else run.status, run.status)
     return {
         "run_id": run.run_id,
         "thread_id": run.request.thread_id,

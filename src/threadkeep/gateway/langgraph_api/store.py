@@ -11,7 +11,7 @@ from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
 from threadkeep.gateway.events import encode_json
-from threadkeep.gateway.inputs import Reader, Writer
+from threadkeep.gateway.inputs import Reader, Writer, approver
 from threadkeep.gateway.langgraph_api.bodies import Body
 from threadkeep.gateway.principals import Principal
 from threadkeep.identity import OWNED_ROOTS
@@ -19,6 +19,9 @@ from threadkeep.identity import OWNED_ROOTS
 router = APIRouter(prefix="/store")
 
 ME: Final = "me"
+MEMORIES: Final = "memories"
+"""The root of the memories: what an agent uses."""
+
 _INTERNAL: Final = "gateway"
 """Below ``("users", label)``: what the gateway keeps of a user."""
 
@@ -65,7 +68,9 @@ class NamespacesBody(Body):
 async def put(body: PutBody, request: Request, principal: Writer) -> None:
     """Write an item."""
     options = {} if body.ttl is None else {"ttl": body.ttl}
-    await _store(request, principal).aput(_own(body.namespace, principal), body.key, body.value, body.index, **options)
+    namespace = _own(body.namespace, principal)
+    value = _approved(body.value, principal) if namespace[:1] == (MEMORIES,) else body.value
+    await _store(request, principal).aput(namespace, body.key, value, body.index, **options)
 
 
 @router.get("/items")
@@ -131,6 +136,19 @@ def _own(labels: list[str], principal: Principal) -> tuple[str, ...]:
         msg = "This namespace is the gateway's own."
         raise OwnerMismatchError(msg)
     return named
+
+
+def _approved(value: dict[str, Any], principal: Principal) -> dict[str, Any]:
+    """Return a memory; one that says that it is approved is so by the user of the request, who must be allowed to.
+
+    Raises:
+        ScopeRequiredError: The user may not approve.
+    """
+    given = value.get("approval")
+    by = approver(principal, approved=given is not None)
+    if by is None:
+        return value
+    return {**value, "approval": {**given, "by": by} if isinstance(given, dict) else given}
 
 
 def _is_internal(labels: tuple[str, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Query, Request
@@ -23,6 +23,7 @@ from threadkeep.gateway.langgraph_api.bodies import (
     StatesBody,
     UpdateBody,
 )
+from threadkeep.gateway.langgraph_api.calls import require_update
 from threadkeep.gateway.langgraph_api.states import config_at, error_body, find_checkpoint, state_body
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.routers.chat import Chatting
@@ -122,34 +123,20 @@ async def copy(thread_id: ThreadPath, request: Request, principal: Chatting) -> 
 
 
 @router.get("/{thread_id}/state")
+@router.get("/{thread_id}/state/{checkpoint_id}")
 async def show_state(
     thread_id: ThreadPath,
     request: Request,
     principal: Chatting,
+    checkpoint_id: str | None = None,
     select: Annotated[list[str] | None, Query()] = None,
     *,
     subgraphs: bool = False,
 ) -> Response:
-    """Return the newest state of a thread."""
-    body = StateAtBody(checkpoint=CheckpointBody(), subgraphs=subgraphs, select=select)
-    return await show_state_at(thread_id, body, request, principal)
-
-
-@router.get("/{thread_id}/state/{checkpoint_id}")
-async def show_state_by_id(
-    thread_id: ThreadPath,
-    checkpoint_id: str,
-    request: Request,
-    principal: Chatting,
-    select: Annotated[list[str] | None, Query()] = None,
-    *,
-    subgraphs: bool = False,
-) -> Response:
-    """Return the state of a thread at a checkpoint."""
+    """Return the state of a thread: the newest, or that of a checkpoint."""
     place = CheckpointBody(checkpoint_id=checkpoint_id)
-    return await show_state_at(
-        thread_id, StateAtBody(checkpoint=place, subgraphs=subgraphs, select=select), request, principal
-    )
+    body = StateAtBody(checkpoint=place, subgraphs=subgraphs, select=select)
+    return await show_state_at(thread_id, body, request, principal)
 
 
 @router.post("/{thread_id}/state/checkpoint")
@@ -167,7 +154,8 @@ async def update_state(thread_id: ThreadPath, body: UpdateBody, request: Request
     """Change the state of a thread, as if a node had."""
     gateway = request.app.state.gateway
     place = body.checkpoint or CheckpointBody(checkpoint_id=body.checkpoint_id)
-    await find_checkpoint(gateway, principal.owner, thread_id, place)
+    stored = await find_checkpoint(gateway, principal.owner, thread_id, place)
+    require_update(gateway.graph, body, stored)
     config = config_at(gateway, principal.owner, thread_id, place)
     try:
         written = await gateway.graph.aupdate_state(config, body.values, as_node=body.as_node)
@@ -229,14 +217,15 @@ async def _subgraph_errors(reading: Any) -> Any:
 async def _matching(request: Request, principal: Chatting, body: CountBody) -> AsyncIterator[Any]:
     """Yield the threads that *body* asks for, the last turn first."""
     gateway, threads = request.app.state.gateway, _mine(request, principal).threads
-    always = graph_metadata(gateway.graph)
-    ids = getattr(body, "ids", None)
+    always, running = graph_metadata(gateway.graph), gateway.runs.running_threads(principal.owner)
+    named = getattr(body, "ids", None)
+    ids = None if named is None else frozenset(named)
     seen, cursor = 0, None
     while seen < _MAX_THREADS:
         page = await threads.list(limit=_PAGE, cursor=cursor)
         for thread in page:
             fits = (ids is None or thread.thread_id in ids) and _holds({**always, **thread.metadata}, body.metadata)
-            if not fits or body.status not in (None, _status(request, principal, thread)):
+            if not fits or body.status not in (None, _status(running, thread)):
                 continue
             if body.values is None or _holds(await _values(request, principal, thread.thread_id), body.values):
                 yield thread
@@ -264,8 +253,7 @@ async def _values(request: Request, principal: Chatting, thread_id: str) -> Any:
     return (await gateway.graph.aget_state(config_at(gateway, principal.owner, thread_id))).values
 
 
-def _status(request: Request, principal: Chatting, thread: Any) -> str:
-    running = request.app.state.gateway.runs.running_threads(principal.owner)
+def _status(running: Collection[str], thread: Any) -> str:
     return "busy" if thread.thread_id in running else thread.status
 
 
@@ -287,7 +275,7 @@ async def _thread(
         "updated_at": updated,
         "state_updated_at": updated,
         "metadata": {**graph_metadata(gateway.graph), **thread.metadata},
-        "status": _status(request, principal, thread),
+        "status": _status(gateway.runs.running_threads(principal.owner), thread),
         "config": {"configurable": {}},
         "error": _error(request, principal, thread),
         "values": None,

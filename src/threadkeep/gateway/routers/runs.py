@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import BaseModel, ConfigDict
 
 from threadkeep.gateway.events import EventStreamResponse
-from threadkeep.gateway.idempotency import request_key
+from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, TurnStarter, followed
 from threadkeep.gateway.run_models import RunElsewhere, Status, event_number
 from threadkeep.gateway.runs import RunRegistry
@@ -127,6 +127,6 @@ async def resume(
         run_id,
         body.answer,
         cancel_on_disconnect=body.on_disconnect == "cancel",
-        key=request_key(request, principal, body.model_dump_json()),
+        key=await body_key(request, principal),
     )
     return followed(runs, run, 0)
