@@ -28,16 +28,10 @@ TURNS = ("/chat/stream", "/runs/stream", "/runs/wait", "/runs")
 """Routes that begin a turn."""
 
 UNKNOWN = "f" * 32
-<<<<<<< HEAD
-ABSENT = "e" * 32
-"""In no body, so no request creates it."""
-"""An id of nothing."""
-=======
 """An id of nothing, at first: a request may make a thread of it."""
 
-NOTHING = "e" * 32
-"""An id that only twins name."""
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
+ABSENT = "e" * 32
+"""In no body, so no request creates it."""
 
 
 def filled(template: str, named: dict[str, Any]) -> str:
@@ -84,11 +78,7 @@ class Fuzzer:
         }
         made: dict[str, Any] = {"method": method, "url": filled(template, named), "params": query, "headers": headers}
         if any(value in self._foreign for value in named.values()) and "Idempotency-Key" not in headers:
-<<<<<<< HEAD
             made["twin"] = filled(template, dict.fromkeys(named, ABSENT))
-=======
-            made["twin"] = filled(template, dict.fromkeys(named, NOTHING))
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
         content = operation.get("requestBody", {}).get("content", {})
         if "application/json" in content:
             made["json"] = self._value(content["application/json"]["schema"], "")

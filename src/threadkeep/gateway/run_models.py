@@ -65,13 +65,8 @@ class TurnRequest:
     Attributes:
         owner: The owner, verified by the gateway.
         thread_id: The thread.
-<<<<<<< HEAD
-        message: The user's message; ``None``: the run answers a question of an earlier one.
-        answer: The answer to that question.
-        checkpoint_id: The checkpoint that the run extends; ``None``: the newest.
-=======
         message: The user's message; ``None``: there is none, as in an answer to a question.
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
+        checkpoint_id: The checkpoint that the run extends; ``None``: the newest.
         memory: Whether the turn recalls and learns.
         cancel_on_disconnect: Whether the run is cancelled once no client reads it.
         documents: The files of the message.
@@ -83,11 +78,7 @@ class TurnRequest:
     owner: Owner
     thread_id: str
     message: str | None
-<<<<<<< HEAD
-    answer: Any = None
     checkpoint_id: str | None = None
-=======
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
     memory: bool = True
     cancel_on_disconnect: bool = False
     documents: tuple[UploadedDocument, ...] = ()

@@ -460,28 +460,6 @@ class RunRegistry:
         run.emit(*run.events.end(run.run_id, run.request.thread_id, status, described))
 
     async def _run_graph(self, run: ChatRun) -> None:
-<<<<<<< HEAD
-        request = run.request
-        if request.call is not None:
-            await self._run_call(run, request.call)
-            return
-        run.began.set()
-        keys = {} if request.checkpoint_id is None else {"checkpoint_id": request.checkpoint_id}
-        config = self._view.config(request.owner, thread_id=request.thread_id, memory=request.memory, **keys)
-        if request.message is None:
-            given = self._view.resume(request.answer)
-        else:
-            message_id = new_id()
-            run.events.message_ids.append(message_id)
-            messages = [
-                {"role": "user", "name": DOCUMENT_NAME, "content": document.quoted(), "id": new_id()}
-                for document in request.documents
-            ]
-            message: dict[str, Any] = {"role": "user", "content": request.message, "id": message_id}
-            if request.speaker != "user":
-                message[SPEAKER_KEY] = request.speaker
-            given = {"messages": [*messages, message]}
-=======
         """Run the graph, with the lease on the thread from before the first read."""
         request, call = run.request, run.request.call or self._chat_call(run)
         thread: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, "run_name": run.token}
@@ -490,7 +468,6 @@ class RunRegistry:
         if "metadata" in config:
             config["metadata"] = {**config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
         saver: Any = self._graph.checkpointer
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
         begun = run.buffer.last
         try:
             async with saver.leased(self._view.config(request.owner, **thread, multitask_strategy=call.strategy)):
@@ -517,7 +494,8 @@ class RunRegistry:
         message: dict[str, Any] = {"role": "user", "content": request.message, "id": message_id}
         if request.speaker != "user":
             message[SPEAKER_KEY] = request.speaker
-        return GraphCall({"messages": [*messages, message]}, run.events)
+        place = {} if request.checkpoint_id is None else {"checkpoint_id": request.checkpoint_id}
+        return GraphCall({"messages": [*messages, message]}, run.events, configurable=place)
 
     def _stop_others(self, run: ChatRun, strategy: MultitaskStrategy) -> None:
         """Stop the runs of this process that have lost their thread to *run*."""

@@ -12,12 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
-<<<<<<< HEAD
-from threadkeep.gateway.idempotency import KEY_CHARACTERS, request_key
-from threadkeep.gateway.inputs import client_of
-=======
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
+from threadkeep.gateway.inputs import client_of
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
@@ -125,12 +121,8 @@ async def stream(
     """Run a turn and stream its events; the events end some seconds after ``done``."""
     runs: RunRegistry = request.app.state.gateway.runs
     del idempotency_key  # declared for the schema
-<<<<<<< HEAD
-    key = request_key(request, principal, body.model_dump_json())
-    await _require_checkpoint(request, principal, body)
-=======
     key = await body_key(request, principal)
->>>>>>> a57147e7 (Stop the run that is named and no other; keep keys, tasks and addresses across processes)
+    await _require_checkpoint(request, principal, body)
     return followed(runs, await runs.begin(_turn(principal, body), key=key), 0)
 
 
