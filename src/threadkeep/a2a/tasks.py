@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from a2a.helpers.proto_helpers import new_data_part
@@ -12,6 +11,7 @@ from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Message, Role
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
+from threadkeep.clock import SystemClock
 from threadkeep.errors import RestartingError
 from threadkeep.gateway.operations import Caller
 from threadkeep.ids import new_id, short_digest
@@ -43,7 +43,7 @@ class StoredTasks(TaskStore):
     """Keeps tasks among the items of the owner that a call names.
 
     A task that this process works on is written when its state changes, and not for every part of its text. A task in
-    progress whose run no process works on, as its process was killed, has failed.
+    progress has failed if no process works on its run: its process was killed.
 
     Args:
         caller: Returns the program that makes a call; it needs the scope ``chat``.
@@ -107,7 +107,7 @@ class StoredTasks(TaskStore):
         state, run_id = task.status.state, str(task.metadata[RUN]) if RUN in task.metadata else ""
         if state not in RUNNING:
             return True
-        age = time.time() - task.status.timestamp.ToSeconds()
+        age = SystemClock().now().timestamp() - task.status.timestamp.ToSeconds()
         if state == TaskState.TASK_STATE_SUBMITTED and age < _WAITING_SECONDS:
             return True
         return await self._at_work(self._require(context).principal.owner, run_id)

@@ -126,12 +126,12 @@ class KeptAnswers:
         require_same(item.value, key)
         return item.value
 
-    async def claim(self, key: RequestKey, value: dict[str, Any]) -> Claim | None:
+    async def claim(self, key: RequestKey, value: dict[str, Any]) -> KeyClaim | None:
         """Keep *value* under a key that nothing is kept under; ``None``: another request has the key."""
         value = {"fingerprint": key.fingerprint, **value}
         if not await self._store.aput_new(self._namespace, short_digest(key.key), value, ttl=CLAIM_MINUTES):
             return None
-        return Claim(self, key, value)
+        return KeyClaim(self, key, value)
 
     async def put(self, key: RequestKey, value: dict[str, Any], *, minutes: float) -> None:
         """Keep *value* under a key that was claimed."""
@@ -142,7 +142,7 @@ class KeptAnswers:
         await self._store.adelete(self._namespace, short_digest(key.key))
 
 
-class Claim:
+class KeyClaim:
     """A claimed key: renewed until :meth:`keep` or :meth:`release`. If the storage fails, the log says so.
 
     Args:
@@ -218,7 +218,7 @@ class IdempotentRoute(APIRoute):
             tk = request.app.state.gateway.tk
             kept = KeptAnswers(tk, principal.owner)
             claimed = await _claim_or_find(kept, key)
-            if not isinstance(claimed, Claim):
+            if not isinstance(claimed, KeyClaim):
                 return _replay(claimed, await self.restored_body(claimed["body"], tk.for_owner(principal.owner)))
             try:
                 response = await handle(request)
@@ -236,8 +236,8 @@ class IdempotentRoute(APIRoute):
         return answer
 
 
-async def _claim_or_find(kept: KeptAnswers, key: RequestKey) -> Claim | dict[str, Any]:
-    """Claim the key, or return the answer to the request that has claimed it.
+async def _claim_or_find(kept: KeptAnswers, key: RequestKey) -> KeyClaim | dict[str, Any]:
+    """KeyClaim the key, or return the answer to the request that has claimed it.
 
     Raises:
         ProblemError: That request is not answered yet, or asks for something else.

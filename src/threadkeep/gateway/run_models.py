@@ -17,7 +17,7 @@ from threadkeep.gateway.events import TurnEvents, encode_event
 from threadkeep.ids import new_id
 
 if TYPE_CHECKING:
-    from threadkeep.gateway.idempotency import Claim, RequestKey
+    from threadkeep.gateway.idempotency import KeyClaim, RequestKey
     from threadkeep.gateway.uploads import UploadedDocument
     from threadkeep.identity import Owner
 
@@ -138,7 +138,7 @@ class ChatRun:
     task: asyncio.Task[None] | None = None
     started: bool = False
     key: RequestKey | None = None
-    claim: Claim | None = None
+    claim: KeyClaim | None = None
     failure: Exception | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     created_at: datetime = field(default_factory=_now)
