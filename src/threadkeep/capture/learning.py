@@ -21,7 +21,7 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import codec as shapes
-from threadkeep.memories.audited_writer import AuditedWriter
+from threadkeep.memories.audited_writer import AuditedWriter, head_of
 from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
 from threadkeep.memories.repository import Searcher
@@ -240,7 +240,7 @@ class Learning:
             puts.append(account_put(owner, rows.account, extraction.usage, failed=False, at=given.now))
         puts.append(put_of(finished, owner, due_at=None, expect=rows.record.revision))
         why = f"turn:{record.turn.turn_id}"
-        await self._audited_writer.commit_from(rows.head, owner, puts, by="capture", why=why, epoch=epoch)
+        await self._audited_writer.commit_from(head_of(rows.head), owner, puts, by="capture", why=why, epoch=epoch)
         self._search.refresh(owner.partition)
         self._count(decisions, record)
         return True

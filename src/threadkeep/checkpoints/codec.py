@@ -237,6 +237,8 @@ class StoredCheckpoint:
 
     def pending_writes(self, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
         """Return what tasks wrote after it, in the order in which LangGraph applies it."""
+        if not self.writes:
+            return []
         written = self.written
         written.sort(key=lambda one: writes_sort_key(str(one[0].value.get("path", "")), task_of(one[0]), one[1][0]))
         return [
@@ -255,6 +257,7 @@ class StoredCheckpoint:
             values: Its large values, encoded, by channel.
         """
         checkpoint, metadata, inline = self.read(serde)
+        namespace, parent_id = self.place.namespace, self.parent_id
         encoded = {**inline, **values}
         checkpoint["channel_values"] = {
             channel: serde.loads_typed((encoding, data)) for channel, (encoding, data) in encoded.items()
@@ -263,7 +266,7 @@ class StoredCheckpoint:
             config_of(thread_id, self.place),
             checkpoint,
             metadata,
-            config_of(thread_id, CheckpointPlace(self.place.namespace, self.parent_id)) if self.parent_id else None,
+            config_of(thread_id, CheckpointPlace(namespace, parent_id)) if parent_id else None,
             self.pending_writes(serde),
         )
 

@@ -229,7 +229,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         batches = await _batches(services, plan.writes) if plan.writes else []
         for batch in batches:
             await _committed(services, batch)
-        for batch in _touches(read):
+        for batch in _touches(read) if read else ():
             await services.storage.commit(batch)
         return results
 
@@ -270,7 +270,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
             offset: Leave out so many of the first; pages fit together however far they go.
             refresh_ttl: Whether they live their ``ttl`` once more from now; ``None``: as configured.
         """
-        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         return _one(self.batch([op]))
 
     async def asearch(
@@ -285,7 +285,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         """Do what :meth:`search` does, from any event loop."""
-        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         return _one(await self.abatch([op]))
 
     def put(

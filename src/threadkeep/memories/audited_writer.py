@@ -310,14 +310,14 @@ class AuditedWriter:
         owners, self._written = list(self._written), {}
         return owners
 
-    async def head(self, owner: Owner) -> Item | None:
+    async def head(self, owner: Owner) -> AuditHead:
         """Read the row by which two writers meet; read it before what you decide by."""
         (item,) = await self._storage.get([head_ref(owner)])
-        return item
+        return head_of(item)
 
     async def commit_from(
         self,
-        head: Item | None,
+        head: AuditHead,
         owner: Owner,
         operations: Sequence[Operation],
         *,
@@ -332,7 +332,16 @@ class AuditedWriter:
                 expectation is not met; nothing was written.
             PartitionErasedError: The owner was erased since *epoch*.
         """
-        return await self._commit(head_of(head), owner, operations, by=by, why=why, epoch=epoch)
+        whole, after = audited(owner, head, operations, by=by, why=why, at=self._clock.now())
+        position = await self._storage.commit(Batch(owner.partition, whole, epoch))
+        key = owner.partition.digest
+        self._heads[key] = AuditHead(position.sequence, after.number, after.chain)
+        self._heads.move_to_end(key)
+        if len(self._written) < _WRITTEN:
+            self._written[owner] = None
+        while len(self._heads) > _HEADS:
+            self._heads.popitem(last=False)
+        return position
 
     async def commit(
         self, owner: Owner, operations: Sequence[Operation], *, by: str, why: str = "", epoch: str | None = None
@@ -346,26 +355,12 @@ class AuditedWriter:
         key = owner.partition.digest
 
         async def commit() -> Position:
-            head = self._heads.get(key) or head_of(await self.head(owner))
+            head = self._heads.get(key) or await self.head(owner)
             try:
-                return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
+                return await self.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
             except RevisionConflictError:
                 self._heads.pop(key, None)
                 raise
 
         async with self._writing.setdefault(key, asyncio.Lock()):
             return await retry_conflicts(commit, retry_if=_is_about_the_audit)
-
-    async def _commit(
-        self, head: AuditHead, owner: Owner, operations: Sequence[Operation], *, by: str, why: str, epoch: str | None
-    ) -> Position:
-        whole, after = audited(owner, head, operations, by=by, why=why, at=self._clock.now())
-        position = await self._storage.commit(Batch(owner.partition, whole, epoch))
-        key = owner.partition.digest
-        self._heads[key] = AuditHead(position.sequence, after.number, after.chain)
-        self._heads.move_to_end(key)
-        if len(self._written) < _WRITTEN:
-            self._written[owner] = None
-        while len(self._heads) > _HEADS:
-            self._heads.popitem(last=False)
-        return position

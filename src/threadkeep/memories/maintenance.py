@@ -18,7 +18,6 @@ from threadkeep.memories.audited_writer import (
     AuditedChange,
     AuditedWriter,
     AuditEntry,
-    head_of,
     stands_for,
 )
 from threadkeep.memories.codec import memory_of, moment_of, put_of, rows_of
@@ -85,7 +84,7 @@ class MemoryMaintenance:
             msg = f"last must be 1 or more changes, got {last}."
             raise InvalidInputError(msg)
         head = await self._audited_writer.head(owner)
-        if head_of(head).number != (entries[0].number if entries else 0):
+        if head.number != (entries[0].number if entries else 0):
             msg = "Another process changed the memories; nothing was undone. Read the audit again and repeat."
             raise RevisionConflictError(msg)
         plan = plan_undo(entries, last=last)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -283,10 +284,7 @@ class Retriever:
         compared: int = 0,
     ) -> Ranking:
         """Call :meth:`PreparedSearch.rank`; in a worker thread, if the index is large."""
-
-        def rank() -> Ranking:
-            return prepared.rank(prefixes=prefixes, method=method, limit=limit, threads=threads, compared=compared)
-
+        rank = partial(prepared.rank, prefixes=prefixes, method=method, limit=limit, threads=threads, compared=compared)
         ranking = await asyncio.to_thread(rank) if prepared.index.rows > _INLINE_ROWS else rank()
         if compared and prepared.far is not None:
             ranking = replace(ranking, alike=await self._alike(partition, ranking.hits[:compared]))

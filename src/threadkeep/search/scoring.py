@@ -380,7 +380,7 @@ class Hits(Sequence[Hit]):
         return self._hits([places])[0] if isinstance(places, int) else tuple(self._hits(places))
 
     def __iter__(self) -> Iterator[Hit]:
-        return iter(self[:])
+        return iter(self._hits(range(self._length)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hits | tuple):
