@@ -126,11 +126,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._leases = Leases(self._threads, self.owners, loop, terms)
 
     @property
-    def owner(self) -> Owner | None:
-        """The owner of this view; ``None``: it is not scoped."""
-        return self._owner
-
-    @property
     def is_scoped(self) -> bool:
         """Whether the threads of this view are kept where other owners cannot name them."""
         return self._owner is not None
@@ -140,10 +135,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return self._view(_owner=owner)
 
     @override
-    def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
-        return cast(
-            "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
-        )
+    def with_allowlist(self, extra_allowlist: Collection[Any]) -> ThreadkeepCheckpointer:
+        return cast("ThreadkeepCheckpointer", super().with_allowlist(extra_allowlist))
 
     def allow(self, *types: type) -> None:
         """Keep objects of these types from now on, in this view."""
