@@ -1,7 +1,8 @@
 """Count the modules and calls of the package that each main path passes, and check them against the limits.
 
 ``python -m tools.path_lengths`` prints a table; ``--check`` fails when a path is longer than its limit, ``--json``
-prints one object, and ``--list NAME`` prints every call of one path in order. Only public names are used, so the
+prints one object, ``--list NAME`` prints every call of one path in order, and ``--functions NAME`` its calls by module
+and function, the most first. Only public names are used, so the
 figures stay comparable while the inside changes. Every Python call into the package counts, on every thread, between
 the beginning and the end of one operation. Work of the background that falls into it counts too, so ``--check``
 measures a path that is too long again, and takes the shortest.
@@ -16,7 +17,8 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -147,6 +149,19 @@ def run_command(recorder: Recorder, folder: str) -> None:
             main()
 
 
+def by_function(calls: Sequence[tuple[str, int, str]]) -> list[str]:
+    """Return a line for each module that *calls* pass: how many of them, and its functions, the most called first."""
+    modules: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for module, _, name in calls:
+        modules[module][name.replace("<locals>.", "")] += 1
+    rows = sorted(modules.items(), key=lambda row: (-row[1].total(), row[0]))
+    return [
+        f"{functions.total():5} {module}: "
+        + ", ".join(f"{name} {count}" if count > 1 else name for name, count in functions.most_common())
+        for module, functions in rows
+    ]
+
+
 def too_long(lengths: dict[str, dict[str, int]]) -> list[str]:
     """Return one sentence for each path that is longer than its limit, or is not measured."""
     return [
@@ -183,6 +198,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="fail when a path is longer than its limit")
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--list", metavar="NAME", help="print every call of one path, in order")
+    parser.add_argument("--functions", metavar="NAME", help="print the calls of one path by module and function")
     arguments = parser.parse_args()
     recorder = measure()
     lengths = recorder.lengths()
@@ -192,6 +208,8 @@ def main() -> int:
         lengths = shortest(lengths, measure().lengths())
     if arguments.list:
         print("\n".join(f"{module}:{line} {name}" for module, line, name in recorder.paths[arguments.list]))
+    elif arguments.functions:
+        print("\n".join(by_function(recorder.paths[arguments.functions])))
     elif arguments.json:
         print(json.dumps(lengths))
     else:

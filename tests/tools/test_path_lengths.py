@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tools.finding import ROOT
-from tools.path_lengths import LIMITS, too_long
+from tools.path_lengths import LIMITS, by_function, too_long
 
 
 @pytest.mark.model
@@ -30,3 +30,10 @@ def test_a_longer_path_is_reported():
     del lengths["store put"]
 
     assert len(too_long(lengths)) == 3
+
+
+def test_calls_are_summed_by_module_and_function():
+    """The module with the most calls is first, and so is its most called function."""
+    calls = [("a.py", 1, "once"), ("b.py", 1, "once"), ("b.py", 5, "Thing.<locals>.twice"), ("b.py", 5, "Thing.twice")]
+
+    assert by_function(calls) == ["    3 b.py: Thing.twice 2, once", "    1 a.py: once"]

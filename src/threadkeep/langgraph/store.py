@@ -217,13 +217,13 @@ class ThreadkeepStore(Sweeping, BaseStore):
             for one, item in zip(plan.reads, items, strict=True):
                 if item is not None:
                     results[one.place] = _item(item)
-                    if one.refresh:
+                    if one.refresh and item.ttl is not None:
                         read.append(item)
         for search in plan.finds:
             found = await find(services, search.op, ranking=self._ranking)
             results[search.place] = list(map(_search_item, found))
             if search.op.refresh_ttl:
-                read += [one.item for one in found]
+                read += [one.item for one in found if one.item.ttl is not None]
         for listing in plan.listings:
             results[listing.place] = await list_namespaces(services.storage, listing, plan.owner, shared=plan.shared)
         batches = await _batches(services, plan.writes) if plan.writes else []
@@ -472,8 +472,7 @@ def _touches(read: Sequence[StoredItem]) -> list[Batch]:
     """Return the commits that let what was *read* live its time to live once more; what is gone by then stays gone."""
     touches: dict[Partition, dict[Ref, Operation]] = defaultdict(dict)
     for item in read:
-        if item.ttl is not None:
-            touches[item.ref.partition][item.ref] = Touch(item.ref.namespace, item.ref.key)
+        touches[item.ref.partition][item.ref] = Touch(item.ref.namespace, item.ref.key)
     batches: list[Batch] = []
     for partition, of_partition in touches.items():
         operations = list(of_partition.values())
