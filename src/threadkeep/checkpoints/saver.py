@@ -31,13 +31,7 @@ from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
-from threadkeep.checkpoints.thread_ids import (
-    Target,
-    claimed_owner_of,
-    come_after,
-    run_of,
-    thread_id_from,
-)
+from threadkeep.checkpoints.thread_ids import Target, claimed_owner_of, come_after, run_of, thread_id_from
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for
@@ -155,11 +149,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """What is done with whole threads, in this view; its coroutines run in the storage's loop, see :meth:`run`."""
         return Maintenance(self._threads, self._leases, self.directory, self.owners, self.serde, self._owner)
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run *work* of :attr:`maintenance` in the event loop of the storage, connected; callable from any loop."""
+    async def run(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
+        """Run *work* of :attr:`maintenance` in the event loop of the storage, connected; callable from any loop.
+
+        *limited*: it may take as long as one call of the storage.
+        """
         self._require_open(work)
+        ready = limited and self._leases.connected
         try:
-            return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
+            return await self._loop.run(self._threads.call(work) if ready else self._connected(work, limited=limited))
         finally:
             if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
                 work.close()
@@ -239,20 +237,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _uncancelled(self, work: Coroutine[Any, Any, T], beginning: _Beginning) -> T:
         """Return the result of *work*; if the caller is cancelled meanwhile, the lease that it takes is given back."""
-        self._require_open(work)
         try:
-            return await self._loop.run(self._connected(work, limited=False))
+            return await self.run(work, limited=False)
         except BaseException:
-            self._abandon(beginning)
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
-                work.close()
+            beginning.abandoned = True
+            if beginning.lease is not None:  # otherwise it is given back once there is one
+                self._leases.release_soon(beginning.lease)
             raise
-
-    def _abandon(self, beginning: _Beginning) -> None:
-        """Give back the lease of a run that was cancelled when it began, now or once it has one."""
-        beginning.abandoned = True
-        if beginning.lease is not None:
-            self._leases.release_soon(beginning.lease)
 
     @override
     def list(
