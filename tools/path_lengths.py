@@ -26,16 +26,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (68, 1580),
-    "learn one sentence": (52, 1227),
+    "agent turn": (68, 1582),
+    "learn one sentence": (52, 1223),
     "warm recall": (39, 349),
     "list memories": (15, 90),
-    "forget a memory": (28, 480),
-    "store put": (19, 138),
-    "warm store search": (29, 200),
-    "store get": (14, 44),
+    "forget a memory": (28, 478),
+    "store put": (19, 137),
+    "warm store search": (29, 196),
+    "store get": (14, 43),
     "checkpoint put": (17, 108),
-    "checkpoint get": (16, 118),
+    "checkpoint get": (16, 115),
     "command: memories list": (28, 455),
 }
 """At most so many modules and calls, by path."""
