@@ -20,7 +20,9 @@ from tests.gateway.test_sessions import Browser, with_browsers
 from tests.gateway.world import GatewayWorld
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.api_keys import ApiKeys
+from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.identity import Owner
 from threadkeep.testing import FrozenClock, Held, ScriptedModel
 
@@ -145,6 +147,44 @@ class TestActing:
         assert {one.json()["detail"] for one in (refused, token)} == {"The request needs the scope act."}
         assert (me["user_id"], me["tenant"], me["scopes"]) == ("ana", provider.origin, ["memory:read"])
         assert empty.status_code == 422
+
+    async def test_names_are_utf_8_and_one(self, token_gateway: GatewayWorld, provider: OidcProvider, keys: ApiKeys):
+        """Servers give headers as Latin-1, in which `é` of UTF-8 are two letters: another user."""
+        secret, _ = await keys.create(Owner("bot", provider.origin), ["act", "memory:read"])
+        name = b"X-Threadkeep-Acting-For"
+        signed = (b"Authorization", f"Bearer {secret}".encode())
+        async with token_gateway.client(None) as client:
+            me = await client.get("/me", headers=[signed, (name, "josé".encode())])
+            twice = await client.get("/me", headers=[signed, (name, b"ana"), (name, b"bo")])
+            latin = await client.get("/me", headers=[signed, (name, "josé".encode("latin-1"))])
+
+        assert me.json()["user_id"] == "josé"
+        assert [(one.status_code, one.json()["code"]) for one in (twice, latin)] == [(422, "input_invalid")] * 2
+
+
+class TestSingleUser:
+    @pytest.mark.parametrize(
+        ("headers", "status"),
+        [
+            ({}, 200),
+            ({"Origin": "http://127.0.0.1:3000"}, 200),
+            ({"Origin": "http://localhost"}, 200),
+            ({"Origin": "https://evil.example"}, 401),
+            ({"Origin": "https://127.0.0.1.evil.example"}, 401),
+            ({"Origin": "null"}, 401),
+            ({"Host": "evil.example"}, 401),
+        ],
+    )
+    async def test_pages_of_other_sites_are_refused(self, headers: dict[str, str], status: int):
+        """A browser sends their forms without asking, and says where they are from."""
+        settings = GatewaySettings(single_user="ana", interfaces=("api",))
+        async with threadkeep.open("memory://", embedder="none", model=ScriptedModel()) as tk:
+            served = create_app(tk, tk.per_run_owner().graph(), settings)
+            transport = httpx.ASGITransport(served)
+            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+                answer = await client.post("/api/chat/stream_files", data={"message": "Hello"}, headers=headers)
+
+        assert answer.status_code == status, answer.text
 
 
 class TestAdministrators:

@@ -17,7 +17,7 @@ from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
 from tests.gateway.test_serve import Served
 from tests.gateway.world import GatewayWorld
 from threadkeep.errors import SettingsError
-from threadkeep.gateway.auth.sessions import COOKIE, LOGIN_COOKIE
+from threadkeep.gateway.auth.sessions import COOKIE, LOGIN_COOKIE, Sessions
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.testing import FrozenClock, ScriptedModel
 
@@ -229,6 +229,33 @@ class TestRequests:
             ended = await idle.request("GET", "/api/memories")
         assert statuses == [200] * 24 + [401]
         assert ended.status_code == 401
+
+    async def test_a_request_at_the_end_brings_nothing_back(self, browser_gateway: GatewayWorld):
+        """It has read the session, and notes its time while the user logs out."""
+        sessions = browser_gateway.app.state.gateway.sessions
+        clock = FrozenClock(sessions._clock.now())
+        async with Browser(browser_gateway) as browser:
+            await browser.login()
+            secret = browser.cookies[COOKIE]
+            clock.advance(timedelta(minutes=2))
+
+            class Ending(type(sessions._store)):
+                """The store, in which the session ends behind every read of it."""
+
+                async def aget(self, namespace: Any, key: str, **options: Any) -> Any:
+                    found = await super().aget(namespace, key, **options)
+                    if namespace[-1] == "sessions":
+                        await ending.end(secret)
+                    return found
+
+            ending = Sessions(sessions._store, clock, sessions._settings, sessions._verifier)
+            store: Any = Ending.__new__(Ending)
+            vars(store).update(vars(sessions._store))
+            late = Sessions(store, clock, sessions._settings, sessions._verifier)
+            await late.find(secret)
+            after = await ending.find(secret)
+
+        assert after is None
 
 
 class TestBackChannelLogout:

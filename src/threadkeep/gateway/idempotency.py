@@ -237,7 +237,7 @@ class IdempotentRoute(APIRoute):
 
 
 async def _claim_or_find(kept: KeptAnswers, key: RequestKey) -> KeyClaim | dict[str, Any]:
-    """KeyClaim the key, or return the answer to the request that has claimed it.
+    """Claim the key, or return the answer to the request that has claimed it.
 
     Raises:
         ProblemError: That request is not answered yet, or asks for something else.
