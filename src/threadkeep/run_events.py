@@ -40,10 +40,12 @@ class CurrentRun:
         ended: Whether it has ended.
         children: The runs that it began and that go on: a graph within a step is current in its own context only.
         resource: What it holds until it ends; ``None``: nothing.
+        inputs: What it was given, until it ends.
     """
 
-    def __init__(self, name: str, parent: CurrentRun | None = None) -> None:
+    def __init__(self, name: str, parent: CurrentRun | None = None, inputs: Any = None) -> None:
         self.name = name
+        self.inputs = inputs
         self._root = parent.root if parent is not None else None
         self.ended = False
         self.children: dict[UUID, CurrentRun] = {}
@@ -63,7 +65,7 @@ class CurrentRun:
 
     def end(self) -> None:
         """Mark it as ended."""
-        self.ended = True
+        self.ended, self.inputs = True, None
         calls, self._at_end = self._at_end, []  # a caller's context may keep the run, and must not keep these
         for call in calls:
             call()
@@ -85,7 +87,7 @@ class _RunEvents(BaseCallbackHandler):
     def on_chain_start(
         self,
         serialized: Any,  # noqa: ARG002 - LangChain's name
-        inputs: Any,  # noqa: ARG002
+        inputs: Any,
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -93,7 +95,7 @@ class _RunEvents(BaseCallbackHandler):
         **_: Any,
     ) -> None:
         parent = _current.get(parent_run_id) if parent_run_id else None
-        run = _current[run_id] = CurrentRun(name or "", parent)
+        run = _current[run_id] = CurrentRun(name or "", parent, inputs if parent is None else None)
         if parent is not None:
             parent.children[run_id] = run
         _began.set(run)

@@ -18,6 +18,7 @@ from google.protobuf.json_format import MessageToDict
 
 from tests.a2a.conftest import VERSIONS, connected, message, sent, skill, text_of
 from tests.gateway.conftest import Open
+from tests.gateway.jsonrpc import MALFORMED
 from tests.gateway.oidc import AUDIENCE, OidcProvider
 from tests.gateway.test_tokens import hostile_tokens, told
 from tests.gateway.world import USER, GatewayWorld, owner_of
@@ -230,12 +231,7 @@ class TestTokens:
 
 
 BODIES = [
-    b"",
-    b"{",
-    b"null",
-    b"[]",
-    b"1",
-    b"{}",
+    *MALFORMED,
     b'{"jsonrpc": "1.0", "id": 1, "method": "SendMessage", "params": {}}',
     b'{"jsonrpc": "2.0", "id": {}, "method": "SendMessage", "params": {}}',
     b'{"jsonrpc": "2.0", "id": true, "method": "SendMessage", "params": {}}',
@@ -254,7 +250,6 @@ BODIES = [
     b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "' + b"a" * 990_000 + b'"}}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
     b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "' + b"a" * 1_100_000 + b'"}}',
-    b"\xff\xfe",
     *(
         json.dumps(one).encode()
         for one in (

@@ -8,11 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import APIRouter, Request
 
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import OidcProvider
 from tests.gateway.world import GatewayWorld, owner_of
 from threadkeep.errors import MemoryNotFoundError, StorageFullError
+from threadkeep.gateway import idempotency
+from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.memories.models import Source
 from threadkeep.storage.interface import Batch, Position, Put
 from threadkeep.storage.memory import InMemoryStorage
@@ -149,6 +152,35 @@ class TestCursors:
 
 
 class TestIdempotency:
+    async def test_a_request_has_its_key_as_long_as_it_takes(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
+        """A second one does not begin while the first one is answered, however long that takes."""
+        monkeypatch.setattr(idempotency, "CLAIM_MINUTES", 0.005)
+        monkeypatch.setattr(idempotency, "RENEW_SECONDS", 0.05)
+        gateway, release, began = open_gateway(), asyncio.Event(), list[str]()
+        router = APIRouter(prefix="/api", route_class=IdempotentRoute)
+
+        @router.post("/slow")
+        async def slow(request: Request) -> dict[str, int]:
+            began.append(str(request.url))
+            await release.wait()
+            return {"number": len(began)}
+
+        gateway.call(lambda: gateway.app.include_router(router))
+        async with gateway.client() as client:
+            client.headers["Idempotency-Key"] = "1"
+            first = asyncio.create_task(client.post("/slow"))
+            while not began:
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.6)
+            second = asyncio.create_task(client.post("/slow"))
+            await asyncio.sleep(0.6)
+            other = await client.post("/slow", params={"a": 1})
+            gateway.call(release.set)
+            answers = [await first, await second]
+
+        assert (len(began), [one.json() for one in answers]) == (1, [{"number": 1}] * 2)
+        assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+
     async def test_the_answer_is_kept(self, open_gateway: Open, storage_url: str):
         gateway = open_gateway(url=storage_url)
         async with gateway.client() as client, gateway.client("bo") as other:

@@ -92,17 +92,15 @@ class TestWaiting:
         release = asyncio.Event()
         gateway = open_gateway(ScriptedModel(replies=(Held(release, "First."),)), max_runs=1)
         begun(gateway, "One", "a")
-        async with gateway.client() as client:
-            await client.post("/threads", json={"title": "Trip"})
-            thread_id = (await client.get("/threads")).json()["threads"][0]["thread_id"]
+        async with sdk(gateway) as client:
+            thread_id = (await client.threads.create())["thread_id"]
             refused = begun(gateway, "Two", thread_id)
             await until(lambda: gateway.runs.limiter.waiting == 1)
             async with asyncio.timeout(20):
-                deleted = await client.delete(f"/threads/{thread_id}")
-            await until(refused.done)
+                await client.threads.delete(thread_id)
+                await until(refused.done)
             gateway.call(release.set)
 
-        assert deleted.status_code == 204
         assert refused.exception() is not None
 
     async def test_nothing_waits_for_a_turn_that_was_cut_off(self, open_gateway: Open):

@@ -58,6 +58,24 @@ def test_attempts_of_another_user_do_not_lock_its_owner_out(tk: threadkeep.Threa
     assert facts(tk, "bob") == []
 
 
+@pytest.mark.parametrize("named_from_the_beginning", [True, False])
+def test_several_messages_of_one_input_are_learnt(tk: threadkeep.Threadkeep, named_from_the_beginning: bool):
+    """All of them, and none of another user's attempt that stands before them."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", **({"user_id": "ana"} if named_from_the_beginning else {}))
+    continued(None, saver, "I work at Acme.", user_id="ana")
+    with pytest.raises(OwnerMismatchError, match="name another user"):
+        continued(tk, saver, "I own a red car.", user_id="bob")
+    agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
+    for texts in (["I like tea.", "I play chess.", "I own a boat."], ["I have two sons."]):
+        given = [("user", texts[0]), *({"role": "user", "content": text} for text in texts[1:])]
+        agent.invoke({"messages": given}, {"configurable": {"thread_id": "1", "user_id": "ana"}})
+
+    learnt = {"I like tea.", "I play chess.", "I own a boat.", "I have two sons."}
+    before = {"I live in Lisbon.", "I work at Acme."} if named_from_the_beginning else set[str]()
+    assert {*facts(tk, "ana")} == learnt | before
+
+
 def test_its_owner_continues_it(tk: threadkeep.Threadkeep):
     """What was said before is theirs, so it is learnt, too."""
     saver = InMemorySaver()

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware
@@ -24,7 +24,14 @@ from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
 from threadkeep.concurrency import until_available
-from threadkeep.errors import ClosedError, ConflictError, OwnerMismatchError, PartitionErasedError, StorageError
+from threadkeep.errors import (
+    ClosedError,
+    ConflictError,
+    InvalidInputError,
+    OwnerMismatchError,
+    PartitionErasedError,
+    StorageError,
+)
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
     NamedOwner,
@@ -40,7 +47,7 @@ from threadkeep.langgraph.identity import (
     uses_our_checkpointer,
 )
 from threadkeep.langgraph.tools import written_by_a_model
-from threadkeep.models.langchain import PlainMessages
+from threadkeep.models.langchain import PlainMessages, plain_messages
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.rendering import memory_context_text
@@ -398,13 +405,14 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
-        question, shown = messages.newest_human[2], messages
+        question, run = messages.newest_human[2], current_run()
+        shown: Sequence[Message] = messages
         if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
-            shown = messages[messages.newest_human[0] :]
+            shown = messages[_input_start(messages, run) :]
         elif foreign_saver(config) is not None:
-            shown = _answered(messages)
+            shown = _answered(messages, _input_start(messages, run))
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        return self._record(turn, shown, seen, current_run(), self._unbound_thread(turn, config), noting)
+        return self._record(turn, shown, seen, run, self._unbound_thread(turn, config), noting)
 
     async def _record(
         self,
@@ -488,13 +496,32 @@ class LearningMiddleware(ThreadkeepMiddleware):
         return Receipt("nothing", degraded=("storage",))
 
 
-def _answered(messages: Sequence[Message]) -> list[Message]:
-    """Leave out earlier inputs without a reply: another user's attempt that was refused leaves one in the thread."""
+def _input_start(messages: PlainMessages, run: CurrentRun | None) -> int:
+    """Return the place of the first message of the user that *run* was given; those behind it are its, too."""
+    newest = start = messages.newest_human[0]
+    given = 1 if run is None else _count_user_messages(run.root.inputs)
+    while start > 0 and newest - start + 1 < given and messages[start - 1].role == "user":
+        start -= 1
+    return start
+
+
+def _count_user_messages(inputs: object) -> int:
+    """Return how many messages of the user the input of a graph holds; 0: it is no input with messages."""
+    given: Any = cast("Mapping[str, Any]", inputs).get("messages") if isinstance(inputs, Mapping) else None
+    listed = cast("list[Any]", given) if isinstance(given, list) else [given]
+    try:
+        return sum(one.role == "user" for one in plain_messages(listed)) if given else 0
+    except InvalidInputError:
+        return 0
+
+
+def _answered(messages: Sequence[Message], start: int) -> list[Message]:
+    """Leave out inputs before *start* without a reply: another user's attempt that was refused leaves one there."""
     after = [*messages[1:], None]
     return [
         one
-        for one, then in zip(messages, after, strict=True)
-        if one.role != "user" or then is None or then.role != "user"
+        for place, (one, then) in enumerate(zip(messages, after, strict=True))
+        if place >= start or one.role != "user" or then is None or then.role != "user"
     ]
 
 
