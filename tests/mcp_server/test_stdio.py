@@ -30,7 +30,7 @@ class User:
         questions: What was asked.
     """
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer | types.ErrorData) -> None:
         self.questions: list[str] = []
         self._answers = list(answers)
 
@@ -90,12 +90,13 @@ class TestConfirmation:
 
     async def test_not_agreed(self, open_stdio: Any):
         """A refused statement is rejected; one that the user leaves open waits."""
-        texts = ("Ana drinks green tea.", "Ana lives in Rome.", "Ana plays the oboe.", "Ana owns a quagga.")
+        texts = ("Ana drinks tea.", "Ana lives in Rome.", "Ana plays the oboe.", "Ana owns a quagga.", "Ana is tall.")
         answers = (
             Answer(action="decline"),
             Answer(action="accept", content={"agreed": False}),
             Answer(action="accept", content={}),
             Answer(action="cancel"),
+            types.ErrorData(code=-32603, message="The window is closed."),
         )
         user = User(*answers)
         async with open_stdio("--user", "ana", elicitation_callback=user) as client:
@@ -103,11 +104,11 @@ class TestConfirmation:
             proposals = (await call(client, "list_proposals", state="all"))["proposals"]
             listed = await call(client, "list_memories")
 
-        assert statuses == ["rejected", "rejected", "rejected", "proposed"]
+        assert statuses == ["rejected", "rejected", "rejected", "proposed", "proposed"]
         states = {one["text"]: one["state"] for one in proposals}
-        assert [states[text] for text in texts] == ["rejected", "rejected", "rejected", "pending"]
+        assert [states[text] for text in texts] == ["rejected", "rejected", "rejected", "pending", "pending"]
         assert listed["memories"] == []
-        assert len(user.questions) == 4
+        assert len(user.questions) == 5
 
     async def test_known_statements_are_not_asked_about(self, open_stdio: Any):
         user = User(AGREED)

@@ -16,6 +16,7 @@ from threadkeep.errors import MemoryNotFoundError, ScopeRequiredError
 from threadkeep.gateway.bodies import memory_body
 from threadkeep.gateway.operations import OPERATIONS, Caller, ListedBody, Operation, schema_of
 from threadkeep.gateway.public_errors import NOT_FOUND, UNPROCESSABLE, PublicError, public_error
+from threadkeep.observability import log
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
@@ -222,14 +223,18 @@ class _Answers:
 
 
 async def _confirm(session: ServerSession, proposal: Proposal) -> bool | None:
-    """Ask the user through the client; ``None``: they did not say."""
+    """Ask the user through the client; ``None``: they did not say, or the client could not ask."""
     about = f"Replace “{proposal.base_text}” by" if proposal.action == "correct" else "Remember"
     schema = {
         "type": "object",
         "properties": {"agreed": {"type": "boolean", "title": "Yes, remember this", "default": False}},
         "required": ["agreed"],
     }
-    answer = await session.elicit_form(f"{about} “{proposal.text}”?", schema)
+    try:
+        answer = await session.elicit_form(f"{about} “{proposal.text}”?", schema)
+    except McpError as error:  # the proposal waits
+        log.warning("An MCP client that asks its user could not: code %s", error.error.code)
+        return None
     if answer.action == "cancel":
         return None
     return answer.action == "accept" and (answer.content or {}).get("agreed") is True

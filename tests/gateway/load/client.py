@@ -22,7 +22,7 @@ class Stream:
         status: The HTTP status; 0: the connection failed.
         began: When the first byte of an event came, as time.monotonic says it.
         delays: How long each word was on its way, in seconds.
-        size: How many bytes of events came.
+        size: How many bytes of events came, with their ids.
         done: The data of the event ``done``.
         degraded: What recall went without.
     """
@@ -43,7 +43,6 @@ class Stream:
         """Note the data of an event."""
         now = time.monotonic()
         self.began = self.began or now
-        self.size += len(line)
         if found := _STAMP.search(line):
             self.delays.append(now - int(found[1].decode().translate(DIGITS)) / 1e9)
         elif kind == b"done":
@@ -69,6 +68,7 @@ async def stream_turn(
             seen.status = int((await reader.readline()).split()[1])
             kind = b""
             while line := await reader.readline():
+                seen.size += len(line) if line.startswith((b"id: ", b"event: ", b"data: ")) else 0
                 if line.startswith(b"event: "):
                     kind = line[7:].strip()
                 elif line.startswith(b"data: "):
