@@ -34,9 +34,9 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store put": (19, 137),
     "warm store search": (29, 196),
     "store get": (14, 43),
-    "checkpoint put": (17, 108),
+    "checkpoint put": (17, 112),
     "checkpoint get": (16, 115),
-    "command: memories list": (28, 455),
+    "command: memories list": (28, 458),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

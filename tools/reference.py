@@ -62,7 +62,7 @@ SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
         "Lifetimes": "store_ttl|inactive|max_memories",
         "Privacy and encryption": "redact|master_|keys|erasure_",
         "Vector stores": "vectors|pinecone",
-        "Tracing": "trace_|tracing",
+        "Tracing, metrics and logs": "trace_|tracing|metrics_|log_",
     }.items()
 }
 """The headings of the page of settings, each with the beginnings of the fields below it."""

@@ -62,6 +62,9 @@ class PriorityGate:
     Args:
         places: How many calls at once.
         patience: How long a call waits at most while no other call gets an answer; ``None``: as long as it takes.
+
+    Attributes:
+        waited_seconds: How long calls have waited here, all together.
     """
 
     def __init__(self, places: int, *, patience: timedelta | None = None) -> None:
@@ -71,6 +74,7 @@ class PriorityGate:
         self._arrivals = itertools.count()
         self._patience = math.inf if patience is None else patience.total_seconds()
         self._answered_at = time.monotonic()
+        self.waited_seconds = 0.0
 
     @property
     def waiting(self) -> int:
@@ -98,7 +102,11 @@ class PriorityGate:
         """
         priority = current_priority.get()
         if self._waiting or not self._can_start(priority):
-            await self._wait(priority)
+            began = time.monotonic()
+            try:
+                await self._wait(priority)
+            finally:
+                self.waited_seconds += time.monotonic() - began
         else:
             self._answered_at = time.monotonic()
             self._take(priority)

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -191,6 +192,7 @@ class Container:
             terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
             move_in=self._move_in,
             ttl=settings.checkpoint_ttl,
+            telemetry=self.telemetry,
         )
         self.closers.append(saver.aclose)
         return saver
@@ -392,7 +394,7 @@ class Container:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
         self.event_loop.require_open()
-        services, began = self.connected, SystemClock().now()
+        services, began, at = self.connected, SystemClock().now(), time.monotonic()
         if services is None:
             return None
         off = services.opt_outs.holds(request.owner, request.thread_id)
@@ -400,6 +402,7 @@ class Container:
         if recall is not None:
             with span(RECALL, _about(request), began=began) as recorded:
                 self._record(recall, recorded)
+            self.telemetry.measure("recall.seconds", time.monotonic() - at)
         return recall
 
     async def recall(self, request: RecallRequest) -> Recall:
@@ -407,9 +410,11 @@ class Container:
 
         Loading the embedder does not count as time.
         """
+        at = time.monotonic()
         with span(RECALL, _about(request)) as recorded:
             recall = await self._recall(request)
             self._record(recall, recorded)
+        self.telemetry.measure("recall.seconds", time.monotonic() - at)
         return recall
 
     async def _recall(self, request: RecallRequest) -> Recall:

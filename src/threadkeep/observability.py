@@ -12,11 +12,13 @@ import logging
 import sys
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -308,7 +310,7 @@ log: Final = logging.getLogger("threadkeep")
 _REPEAT_AFTER_SECONDS: Final = 60.0
 
 
-BOUNDS_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+BOUNDS_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,13 +321,26 @@ class Measured:
         count: How often.
         seconds: All together.
         longest: The longest, in seconds.
-        buckets: How many were at most 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300 and 3,600 seconds.
+        buckets: How many were at most as long as each of :data:`BOUNDS_SECONDS`.
     """
 
     count: int = 0
     seconds: float = 0.0
     longest: float = 0.0
     buckets: tuple[int, ...] = (0,) * len(BOUNDS_SECONDS)
+
+
+@dataclass(slots=True)
+class _Times:
+    """Durations as they are counted: each in the first bucket that it fits into, the last one for longer ones."""
+
+    numbers: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_SECONDS) + 1))
+    seconds: float = 0.0
+    longest: float = 0.0
+
+    def measured(self) -> Measured:
+        *buckets, count = accumulate(self.numbers)
+        return Measured(count, self.seconds, self.longest, tuple(buckets))
 
 
 class Telemetry:
@@ -338,25 +353,24 @@ class Telemetry:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._counts: Counter[str] = Counter()
-        self._measured: dict[str, Measured] = {}
+        self._times: dict[str, _Times] = {}
         self._logged_at: dict[tuple[str, str], float] = {}
 
     def measure(self, name: str, seconds: float) -> None:
         """Note that *name* took so long, e.g. ``capture.lag_seconds``."""
+        place = bisect_left(BOUNDS_SECONDS, seconds)
         with self._guard:
-            before = self._measured.get(name, Measured())
-            buckets = zip(before.buckets, BOUNDS_SECONDS, strict=True)
-            self._measured[name] = Measured(
-                before.count + 1,
-                before.seconds + seconds,
-                max(before.longest, seconds),
-                tuple(number + (seconds <= bound) for number, bound in buckets),
-            )
+            times = self._times.get(name)
+            if times is None:
+                times = self._times[name] = _Times()
+            times.numbers[place] += 1
+            times.seconds += seconds
+            times.longest = max(times.longest, seconds)
 
     def measured(self) -> dict[str, Measured]:
         """Return all durations by name."""
         with self._guard:
-            return dict(self._measured)
+            return {name: times.measured() for name, times in self._times.items()}
 
     def count(self, name: str, amount: int = 1) -> None:
         """Add *amount* to the counter *name*, e.g. ``recall.turns``."""

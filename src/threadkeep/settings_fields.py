@@ -522,6 +522,23 @@ class SettingsFields(BaseSettings):
         validation_alias="THREADKEEP_TRACE_CONTENT",
         description="true or false: whether OpenTelemetry spans carry the text of recalled memories.",
     )
+    metrics_host: str = Field(
+        default="127.0.0.1",
+        validation_alias="THREADKEEP_METRICS_HOST",
+        description="Address at which a gateway or a worker serves /metrics.",
+    )
+    metrics_port: int | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_METRICS_PORT",
+        ge=1,
+        le=65_000,
+        description="Port of /metrics; unset: none. Of several processes each takes the first free one from it on.",
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text",
+        validation_alias="THREADKEEP_LOG_FORMAT",
+        description="Format of the log of a gateway or a worker: text, or json, one object a line with the trace id.",
+    )
     tracing: str = Field(
         default="",
         validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),

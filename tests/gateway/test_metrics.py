@@ -17,11 +17,14 @@ from tests.gateway.test_serve import free_port
 from tests.gateway.world import GatewayWorld, kinds, owner_of
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.metrics import CAUSES, OUTCOMES, REASONS, export_metrics
+from threadkeep.gateway.process_metrics import COUNTERS, STATES
 from threadkeep.testing import Held, ScriptedModel
 
 LABELS = {
     "outcome": {*OUTCOMES},
-    "result": {"hit", "empty"},
+    "result": {"hit", "empty", *COUNTERS["threadkeep_learning"][3]},
+    "event": {*COUNTERS["threadkeep_proposals"][3]},
+    "state": {*STATES},
     "cause": {*CAUSES},
     "reason": {*REASONS},
 }
@@ -31,7 +34,7 @@ LABELS = {
 def exported(gateway: GatewayWorld) -> Iterator[str]:
     """Serve the metrics of a gateway, and yield their address."""
     port = free_port()
-    stop = export_metrics(gateway.runs.metrics, "127.0.0.1", port, processes=1)
+    stop = export_metrics(gateway.runs.metrics.registry, "127.0.0.1", port, processes=1)
     try:
         yield f"http://127.0.0.1:{port}/metrics"
     finally:

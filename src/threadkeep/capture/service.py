@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -157,6 +158,7 @@ class CaptureService:
         turns = self.on_record.newest_turns(messages, thread_id=thread_id)
         if not turns:
             return Receipt("nothing")
+        began = time.monotonic()
         current_priority.set(Priority.RECORD)
         until = self._queue.outbox.lease_ends if mine or self._queue.may_lease() else None
         begun = epoch or (await self._storage.position(owner.partition)).epoch
@@ -189,6 +191,7 @@ class CaptureService:
         if not turn_ids:
             return Receipt("nothing")
         self._telemetry.count("capture.turns", len(turn_ids))
+        self._telemetry.measure("record.seconds", time.monotonic() - began)
         if not mine:
             wake = partial(self._queue.wake, owner, thread_id)
             if until is not None and len(turn_ids) <= MAX_TAKEN:

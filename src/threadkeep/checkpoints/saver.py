@@ -37,6 +37,7 @@ from threadkeep.errors import ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for
 from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
+from threadkeep.observability import Telemetry
 from threadkeep.run_events import current_run, listen
 
 if TYPE_CHECKING:
@@ -87,9 +88,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         move_in: Copies a thread from elsewhere into this checkpointer at its first use in this process; gets a view,
             the id of the thread and the owner of the run.
         ttl: After how long without a write a thread expires; ``None``: never.
+        telemetry: Measures commits; ``None``: nothing does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the composition root hands everything in
         self,
         storage: Storage,
         *,
@@ -102,6 +104,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         terms: LeaseTerms | None = None,
         move_in: MoveIn | None = None,
         ttl: timedelta | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
         patch_type_allowlist()
@@ -115,7 +118,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._move_in = move_in
         self._moved_in: set[tuple[str, Owner | None]] = set()
         self._connect = connect or storage.connect
-        self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl)
+        self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl, telemetry=telemetry)
         self.owners = ThreadOwners(self._threads, self.directory)
         self._leases = Leases(self._threads, self.owners, loop, terms)
 

@@ -36,6 +36,7 @@ from threadkeep.concurrency import (
 )
 from threadkeep.errors import RevisionConflictError, StorageUnavailableError, ThreadBusyError, ThreadkeepError
 from threadkeep.ids import new_id
+from threadkeep.observability import Telemetry
 from threadkeep.storage.interface import (
     Batch,
     Due,
@@ -351,7 +352,9 @@ class ThreadStore:
         due = None if threads.ttl is None else Due(EXPIRY, threads.clock.now() + threads.ttl)
         expect = "absent" if known.head is None else known.revision
         batch = Batch(self.partition, [*puts, Put(*HEAD, head.to_value(), expect=expect, due=due)], known.epoch)
+        began = time.monotonic()
         position = await until_available(partial(threads.storage.commit, batch), threads.timeout)
+        threads.telemetry.measure("checkpoint.seconds", time.monotonic() - began)
         return _KnownHead(head, position.sequence)
 
 
@@ -363,13 +366,23 @@ class Threads:
         clock: Returns the time that leases expire by.
         timeout: How long a call of the storage may take.
         ttl: After how long without a write a thread expires; ``None``: never.
+        telemetry: Measures the commits; ``None``: nothing does.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, *, timeout: timedelta, ttl: timedelta | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        *,
+        timeout: timedelta,
+        ttl: timedelta | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.storage = storage
         self.clock = clock
         self.timeout = timeout
         self.ttl = ttl
+        self.telemetry = telemetry or Telemetry()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: LRUCache[Partition, ThreadStore] = LRUCache(_THREADS_CACHED)
 

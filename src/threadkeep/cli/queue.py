@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -22,9 +24,12 @@ from threadkeep.cli.output import (
     run,
     wait,
 )
+from threadkeep.errors import optional_import
+from threadkeep.json_logs import use_json_logs
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
+    from threadkeep.client import Threadkeep
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -60,6 +65,8 @@ def worker(
 
     settings = load_settings(data_dir)
     number = concurrency or settings.workers or _WORKERS
+    if settings.log_format == "json":
+        use_json_logs()
     if settings.capture == "off":
         err.print("THREADKEEP_CAPTURE is off: there is nothing to learn from.")
         raise typer.Exit(1)
@@ -77,7 +84,10 @@ def worker(
 
         for number_of_signal in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number_of_signal, end)
-        async with threadkeep.open(settings=settings.model_copy(update={"capture_workers": number})) as tk:
+        async with (
+            threadkeep.open(settings=settings.model_copy(update={"capture_workers": number})) as tk,
+            exported_metrics(tk),
+        ):
             health = await tk.ready()
             err.print(f"Learning from turns in {health.storage}, {number} threads at once.", markup=False)
             await stop.wait()
@@ -99,6 +109,33 @@ def worker(
         report()
 
     wait(serve())
+
+
+@asynccontextmanager
+async def exported_metrics(tk: Threadkeep) -> AsyncGenerator[None]:
+    """Serve ``/metrics`` of a worker during the block, if THREADKEEP_METRICS_PORT is set.
+
+    Raises:
+        SettingsError: The port is taken, or the extra is missing.
+    """
+    settings = tk.app.settings
+    if settings.metrics_port is None:
+        yield
+        return
+    with optional_import("THREADKEEP_METRICS_PORT", extra="serve", variable="THREADKEEP_METRICS_PORT"):
+        from prometheus_client import CollectorRegistry
+
+        from threadkeep.gateway.metrics import export_metrics
+        from threadkeep.gateway.process_metrics import ProcessCollector
+        from threadkeep.process_state import ProcessMonitor
+    monitor, registry = ProcessMonitor(tk.app), CollectorRegistry()
+    registry.register(ProcessCollector(monitor))
+    stop = export_metrics(registry, settings.metrics_host, settings.metrics_port, processes=1)
+    try:
+        async with monitor.running():
+            yield
+    finally:
+        stop()
 
 
 @app.command("list")

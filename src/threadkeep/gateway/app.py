@@ -21,11 +21,13 @@ from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.openapi import describe
 from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
+from threadkeep.gateway.process_metrics import ProcessCollector
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
 from threadkeep.gateway.routers import auth, health
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
+from threadkeep.process_state import ProcessMonitor
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -86,6 +88,8 @@ def create_app(
     if settings.client_id is not None and isinstance(who, TokenAuthentication):
         sessions = Sessions(store, clock, settings, who.verifier)
     registry = RunRegistry(tk, graph, settings)
+    monitor = ProcessMonitor(tk.app)
+    registry.metrics.registry.register(ProcessCollector(monitor))
     gateway = Gateway(
         tk,
         graph,
@@ -106,7 +110,7 @@ def create_app(
         await registry.start()
         watching = asyncio.create_task(_cancel_runs_of_suspended_owners(gateway))
         try:
-            async with run_interfaces():
+            async with run_interfaces(), monitor.running(), registry.metrics.loop_lag.running():
                 try:
                     yield
                 finally:

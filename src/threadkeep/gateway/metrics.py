@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from threadkeep.errors import SettingsError
 from threadkeep.observability import log
+from threadkeep.process_state import LoopLag
 
 if TYPE_CHECKING:
     import threading
@@ -32,6 +33,7 @@ class GatewayMetrics:
 
     Attributes:
         registry: What an exporter reads.
+        loop_lag: Measures the event loop of the server.
     """
 
     def __init__(self, active: Callable[[], int], waiting: Callable[[], int]) -> None:
@@ -50,6 +52,9 @@ class GatewayMetrics:
         self._refused = Counter("threadkeep_refused", "Refused requests.", ["reason"], registry=registry)
         Gauge("threadkeep_runs_active", "Runs in progress.", registry=registry).set_function(active)
         Gauge("threadkeep_runs_waiting", "Runs that wait for a place.", registry=registry).set_function(waiting)
+        self.loop_lag = LoopLag()
+        lag = Gauge("threadkeep_server_loop_lag_seconds", "Delay of the server's event loop.", registry=registry)
+        lag.set_function(lambda: self.loop_lag.seconds)
         for counter, values in (
             (self._turns, OUTCOMES),
             (self._recalls, ("hit", "empty")),
@@ -82,11 +87,11 @@ class GatewayMetrics:
             self._refused.labels(code).inc()
 
 
-def export_metrics(metrics: GatewayMetrics, host: str, port: int, *, processes: int) -> Callable[[], None]:
+def export_metrics(registry: CollectorRegistry, host: str, port: int, *, processes: int) -> Callable[[], None]:
     """Serve ``/metrics`` in a thread, and return what ends that.
 
     Args:
-        metrics: What to serve.
+        registry: What to serve.
         host: The address to bind.
         port: The port; of several processes each takes the first free one from it on.
         processes: How many processes serve metrics.
@@ -96,7 +101,7 @@ def export_metrics(metrics: GatewayMetrics, host: str, port: int, *, processes: 
     """
     for number in range(port, port + processes):
         with suppress(OSError):  # taken, by another process of ours or by a stranger
-            server, thread = start_http_server(number, host, metrics.registry)
+            server, thread = start_http_server(number, host, registry)
             log.info("Metrics are at http://%s:%s/metrics", host, number)
             return partial(_stop, server, thread)
     msg = f"THREADKEEP_METRICS_PORT is {port}, and no port from it on can be bound at {host}; choose a free one."

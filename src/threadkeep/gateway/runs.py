@@ -40,6 +40,7 @@ from threadkeep.gateway.run_models import (
 )
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
+from threadkeep.json_logs import OwnerDigests
 from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.observability import log
 
@@ -100,6 +101,8 @@ class RunRegistry:
         self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.children = asyncio.Semaphore(CHILDREN)
+        secret = tk.app.settings.erasure_key
+        self._owners_in_logs = OwnerDigests(secret.get_secret_value() if secret else None)
         self._draining = False
         self._draining_task: asyncio.Task[None] | None = None
 
@@ -455,7 +458,10 @@ class RunRegistry:
         run.began.set()
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
         outcome = "restarting" if run.stop == "restarting" else status
-        self.metrics.end_turn(outcome, time.monotonic() - began, unrecorded=unrecorded)
+        seconds = time.monotonic() - began
+        self.metrics.end_turn(outcome, seconds, unrecorded=unrecorded)
+        about = {"owner": self._owners_in_logs.of(run.request.owner), "run": run.run_id.partition(".")[0]}
+        log.info("A turn ended.", extra={**about, "outcome": outcome, "seconds": round(seconds, 3)})
         described = None if failure is None else describe_error(failure)
         run.emit(*run.events.end(run.run_id, run.request.thread_id, status, described))
 

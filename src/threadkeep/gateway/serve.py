@@ -25,6 +25,7 @@ from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.metrics import export_metrics
 from threadkeep.gateway.settings import GatewaySettings
+from threadkeep.json_logs import use_json_logs
 from threadkeep.observability import log
 from threadkeep.settings import Settings, load_settings
 
@@ -214,13 +215,15 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
     Raises:
         SettingsError: A setting is missing or invalid; the message names it.
     """
-    settings = GatewaySettings.load()
-    tk = threadkeep.open(settings=load_settings(Settings))
+    settings, library = GatewaySettings.load(), load_settings(Settings)
+    if library.log_format == "json":
+        use_json_logs()
+    tk = threadkeep.open(settings=library)
     app = create_app(tk, load_graph(graph or settings.graph, tk), settings)
     runs: RunRegistry = app.state.gateway.runs
     stop_metrics = None
-    if (port := settings.metrics_port) is not None:
-        stop_metrics = export_metrics(runs.metrics, settings.metrics_host, port, processes=workers)
+    if (port := library.metrics_port) is not None:
+        stop_metrics = export_metrics(runs.metrics.registry, library.metrics_host, port, processes=workers)
     serving = app.router.lifespan_context
 
     @asynccontextmanager

@@ -88,13 +88,6 @@ class GatewaySettings(BaseSettings):
     graph: str | None = Field(
         default=None, description="module:function of the graph; unset: the agent of threadkeep chat."
     )
-    metrics_host: str = Field(default="127.0.0.1", description="Address at which /metrics is served.")
-    metrics_port: int | None = Field(
-        default=None,
-        ge=1,
-        le=65_000,
-        description="Port of /metrics; unset: none. Of several processes each takes the first free one from it on.",
-    )
 
     @classmethod
     def load(cls) -> GatewaySettings:

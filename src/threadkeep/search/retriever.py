@@ -493,6 +493,8 @@ class Retriever:
             index = PartitionIndex(model=name, dims=known_dims, precision=self._precision, language=self._language)
             entry = CachedIndex(partition, index)
             self._cache.add(entry)
+            if self._telemetry is not None:
+                self._telemetry.count("index.loaded")
         if entry.idle and await self._is_current(entry):
             return entry  # the common case
         # A round that has begun may have read before this call; the next one is shared by all waiting callers,

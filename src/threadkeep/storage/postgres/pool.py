@@ -102,6 +102,16 @@ class PostgresPool:
         self.refused: Exception | None = None
         """Why the last attempt to connect failed; ``None`` if it succeeded."""
 
+    @property
+    def size(self) -> int:
+        """The largest number of connections."""
+        return self._size
+
+    @property
+    def in_use(self) -> int:
+        """How many connections calls have now."""
+        return self._in_use
+
     def leads_to(self, dsn: str) -> bool:
         """Return whether this pool was made from *dsn*."""
         return dsn == self._given

@@ -1,0 +1,165 @@
+"""What an operator watches of this process: times, counters, indexes, connections, the queue and the event loops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import StorageError
+from threadkeep.proposals.codec import DUE as PROPOSAL_DUE
+
+if TYPE_CHECKING:
+    from threadkeep.container import Container
+    from threadkeep.observability import Measured
+    from threadkeep.services import Services
+
+QUEUE_SECONDS: Final = 15.0
+"""How often the queue is counted, by processes that learn from it."""
+
+_FAR: Final = timedelta(days=36_500)
+_MOST_PROPOSALS: Final = 10_000
+_BEAT_SECONDS: Final = 0.5
+_KEPT_BEATS: Final = 60
+
+
+class LoopLag:
+    """Measures how late an event loop runs what is due; the longest delay of the last 30 seconds counts."""
+
+    def __init__(self) -> None:
+        self._late: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """The longest delay."""
+        return max(self._late, default=0.0)
+
+    async def run(self) -> None:
+        """Measure the running event loop until cancelled."""
+        while True:
+            due = time.monotonic() + _BEAT_SECONDS
+            await asyncio.sleep(_BEAT_SECONDS)
+            self._late = [*self._late[1 - _KEPT_BEATS :], max(0.0, time.monotonic() - due)]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Measure the running event loop during the block."""
+        task = asyncio.create_task(self.run(), name="threadkeep-loop-lag")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """The queue of recorded turns of all owners; 10,000 of each are counted at most.
+
+    Attributes:
+        waiting: Turns that wait for a worker.
+        running: Turns that a worker has now.
+        dead: Turns that failed too often.
+        oldest_seconds: How long the oldest one that is not dead has been there.
+        open_proposals: Proposals that wait for a decision.
+    """
+
+    waiting: int = 0
+    running: int = 0
+    dead: int = 0
+    oldest_seconds: float = 0.0
+    open_proposals: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """A moment of a process.
+
+    Attributes:
+        counts: The counters of :class:`threadkeep.observability.Telemetry`.
+        measured: Its durations.
+        index_bytes: RAM of all indexes.
+        index_limit_bytes: From where on the longest unused are dropped.
+        connections: Connections of the memories' pool: its size; 0: there is no pool.
+        connections_in_use: Those in use.
+        calls_waiting: Storage calls that wait in this process.
+        waited_seconds: How long calls have waited in this process, all together.
+        loop_lag_seconds: See :class:`LoopLag`, of Threadkeep's own event loop.
+        queue: The queue when it was last counted; ``None``: this process does not learn.
+    """
+
+    counts: dict[str, int]
+    measured: dict[str, Measured]
+    index_bytes: int
+    index_limit_bytes: int
+    connections: int
+    connections_in_use: int
+    calls_waiting: int
+    waited_seconds: float
+    loop_lag_seconds: float
+    queue: QueueState | None
+
+
+@dataclass(eq=False)
+class ProcessMonitor:
+    """Watches one memory of this process.
+
+    Args:
+        app: The memory's container.
+    """
+
+    app: Container
+    _lag: LoopLag = field(default_factory=LoopLag)
+    _queue: QueueState | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Watch during the block."""
+        tasks = [asyncio.create_task(self.app.event_loop.run(work())) for work in (self._lag.run, self._count)]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def state(self) -> ProcessState:
+        """Return the state now. No I/O; callable from any thread."""
+        app = self.app
+        services = app.connected
+        stats = None if services is None else services.search.stats()
+        gate, pool = app.backend.gate, getattr(app.backend, "pool", None)
+        return ProcessState(
+            counts=app.telemetry.counts(),
+            measured=app.telemetry.measured(),
+            index_bytes=stats.nbytes if stats else 0,
+            index_limit_bytes=stats.max_bytes if stats else 0,
+            connections=pool.size if pool else 0,
+            connections_in_use=pool.in_use if pool else 0,
+            calls_waiting=gate.waiting if gate else 0,
+            waited_seconds=gate.waited_seconds if gate else 0.0,
+            loop_lag_seconds=self._lag.seconds,
+            queue=self._queue,
+        )
+
+    async def _count(self) -> None:
+        while True:
+            services = self.app.connected
+            if services is not None and self.app.capturing and services.captures.works:
+                try:
+                    self._queue = await self._read_queue(services)
+                except StorageError as error:
+                    self.app.telemetry.degraded("capture.count", error)
+            await asyncio.sleep(QUEUE_SECONDS)
+
+    async def _read_queue(self, services: Services) -> QueueState:
+        stats = await services.captures.stats()
+        far = self.app.clock.now() + _FAR
+        proposals = await self.app.storage.due(PROPOSAL_DUE, now=far, limit=_MOST_PROPOSALS)
+        oldest = 0.0 if stats.oldest_at is None else (self.app.clock.now() - stats.oldest_at).total_seconds()
+        return QueueState(stats.pending - stats.running, stats.running, stats.failed, max(0.0, oldest), len(proposals))
