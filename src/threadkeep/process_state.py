@@ -150,7 +150,10 @@ class ProcessMonitor:
     async def _count(self) -> None:
         while True:
             services = self.app.connected
-            if services is not None and self.app.capturing and services.captures.works:
+            if services is None:
+                await asyncio.sleep(_BEAT_SECONDS)
+                continue
+            if self.app.capturing and services.captures.works:
                 try:
                     self._queue = await self._read_queue(services)
                 except StorageError as error:

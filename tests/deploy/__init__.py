@@ -1,0 +1,1 @@
+"""What is under ``deploy/`` agrees with the code."""
