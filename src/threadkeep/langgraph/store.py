@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from langgraph.store.base import (
     NOT_PROVIDED,
@@ -243,11 +243,13 @@ class ThreadkeepStore(Sweeping, BaseStore):
             key: Which one.
             refresh_ttl: Whether it lives its ``ttl`` once more from now; ``None``: as configured.
         """
-        return _one(self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+        (result,) = self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))])
+        return cast("Item | None", result)
 
     async def aget(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Do what :meth:`get` does, from any event loop."""
-        return _one(await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+        (result,) = await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))])
+        return cast("Item | None", result)
 
     def search(
         self,
@@ -271,7 +273,8 @@ class ThreadkeepStore(Sweeping, BaseStore):
             refresh_ttl: Whether they live their ``ttl`` once more from now; ``None``: as configured.
         """
         op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
-        return _one(self.batch([op]))
+        (result,) = self.batch([op])
+        return cast("list[SearchItem]", result)
 
     async def asearch(
         self,
@@ -286,7 +289,8 @@ class ThreadkeepStore(Sweeping, BaseStore):
     ) -> list[SearchItem]:
         """Do what :meth:`search` does, from any event loop."""
         op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
-        return _one(await self.abatch([op]))
+        (result,) = await self.abatch([op])
+        return cast("list[SearchItem]", result)
 
     def put(
         self,
@@ -377,7 +381,8 @@ class ThreadkeepStore(Sweeping, BaseStore):
             limit: At most so many.
             offset: Leave out so many of the first.
         """
-        return _one(self.batch([_listing(prefix, suffix, max_depth, limit, offset)]))
+        (result,) = self.batch([_listing(prefix, suffix, max_depth, limit, offset)])
+        return cast("list[tuple[str, ...]]", result)
 
     async def alist_namespaces(
         self,
@@ -389,7 +394,8 @@ class ThreadkeepStore(Sweeping, BaseStore):
         offset: int = 0,
     ) -> list[tuple[str, ...]]:
         """Do what :meth:`list_namespaces` does, from any event loop."""
-        return _one(await self.abatch([_listing(prefix, suffix, max_depth, limit, offset)]))
+        (result,) = await self.abatch([_listing(prefix, suffix, max_depth, limit, offset)])
+        return cast("list[tuple[str, ...]]", result)
 
     def _put(self, namespace: Any, key: Any, value: Any, index: Any, ttl: float | NotProvided | None) -> PutOp:
         if isinstance(ttl, NotProvided):
@@ -508,8 +514,3 @@ def _search_item(found: StoreMatch) -> SearchItem:
     item = found.item
     value = shown_value(item.ref.namespace, item.value)
     return SearchItem(item.ref.namespace, item.ref.key, value, item.created_at, item.updated_at, score=found.score)
-
-
-def _one(results: list[Result]) -> Any:
-    """Return the result of a call of one operation."""
-    return results[0]
