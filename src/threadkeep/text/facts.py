@@ -396,7 +396,7 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     score = _score(text)
     if score >= MIN_SCORE:
         return (Statement(text, score),)
-    parts = lasting.parts(_without_lead(plain(sentence)))
+    parts = lasting.parts(_without_lead(plain(sentence))[0])
     return tuple([Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1])
 
 
@@ -421,21 +421,21 @@ def asserts(clause: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    text = _without_lead(text)
-    said = straight(text)
+    text, said = _without_lead(text)
     if not _is_standing_rule(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
         text = text[: found.start()].rstrip(" ,;–—-")
     return text.strip()
 
 
-def _without_lead(text: str) -> str:
+def _without_lead(text: str) -> tuple[str, str]:
+    """Return *text* without a greeting and ``remember that`` in front, and its normal form."""
     said = straight(text)
     if len(said) != len(text):  # a ligature or a wide form was taken apart: positions would not fit
         text = said
     for lead in (_GREETING, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
-    return text
+    return text, said
 
 
 _SETTING: Final = re.compile(

@@ -95,9 +95,8 @@ _UNSPACED_STANDING: Final = re.compile(
 """Japanese and Chinese: a time or a language, and a verb of answering that asks for it."""
 
 
-def standing(text: str) -> bool:
-    """Return whether *text* says how to answer from now on, in one of the languages."""
-    said = straight(text)
+def standing(said: str) -> bool:
+    """Return whether a text in normal form says how to answer from now on, in one of the languages."""
     rule = _UNSPACED_STANDING if unspaced(said) else _STANDING
     return rule.match(said) is not None
 

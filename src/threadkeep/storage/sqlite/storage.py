@@ -304,10 +304,8 @@ def _set_results(
             continue
         if waits:
             queued.result.set_result(outcome)
-        for batch in queued.batches:
-            for change in batch.changes:
-                if change.kind == "delete":
-                    connections.scrub_later()  # once, however often it is called
+        if "delete" in [change.kind for batch in queued.batches for change in batch.changes]:
+            connections.scrub_later()
 
 
 class _PartitionHead(NamedTuple):
