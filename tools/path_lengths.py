@@ -26,17 +26,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (68, 1589),
-    "learn one sentence": (52, 1228),
+    "agent turn": (68, 1590),
+    "learn one sentence": (52, 1225),
     "warm recall": (39, 349),
     "list memories": (15, 90),
     "forget a memory": (28, 468),
     "store put": (19, 138),
     "warm store search": (29, 195),
     "store get": (14, 42),
-    "checkpoint put": (17, 109),
+    "checkpoint put": (17, 110),
     "checkpoint get": (16, 115),
-    "command: memories list": (28, 455),
+    "command: memories list": (28, 458),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
