@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import zipfile
 from typing import Any
 
 import httpx
@@ -313,6 +315,41 @@ class TestMe:
         assert receipt["receipt_id"]
         assert receipt["items"] > 0
         assert after["memories"] == {}
+
+    async def test_export_as_zip(self, gateway: GatewayWorld):
+        """It has the lines of the other export, of this user alone, and is not stored."""
+        async with gateway.client() as client, gateway.client("bo") as bo:
+            await added(client)
+            await added(bo, "I live in Xanadu.")
+            lines = (await client.post("/me/export")).text.splitlines()
+            packed = await client.post("/me/export?file=zip")
+            unknown = await client.post("/me/export?file=rar")
+
+        with zipfile.ZipFile(io.BytesIO(packed.content)) as archive:
+            read = {name: archive.read(name).decode() for name in archive.namelist()}
+        assert read.keys() == {"README.md", "export.jsonl"}
+        assert read["export.jsonl"].splitlines()[1:] == lines[1:]
+        assert "I live in Rome." in read["export.jsonl"]
+        assert "Xanadu" not in read["export.jsonl"]
+        assert packed.headers["content-type"] == "application/zip"
+        assert packed.headers["content-disposition"] == 'attachment; filename="threadkeep.zip"'
+        assert packed.headers["cache-control"] == "no-store"
+        assert unknown.status_code == 422
+
+    async def test_opt_out_in_a_thread(self, gateway: GatewayWorld):
+        """The profile names the threads; another user's are not among them."""
+        async with gateway.client() as client, gateway.client("bo") as bo:
+            (started, *_) = await gateway.turn(client, "Hello")
+            thread_id = started.data["thread_id"]
+            out = await client.post("/me/opt_out", json={"thread_id": thread_id})
+            me, other = (await client.get("/me")).json(), (await bo.get("/me")).json()
+            await client.post("/me/opt_out", json={"thread_id": thread_id, "out": False})
+            after = (await client.get("/me")).json()
+
+        assert out.json() == {"opted_out": True}
+        assert (me["opted_out"], me["opted_out_threads"]) == (False, [thread_id])
+        assert other["opted_out_threads"] == []
+        assert after["opted_out_threads"] == []
 
 
 class TestCollections:

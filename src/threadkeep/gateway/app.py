@@ -16,6 +16,7 @@ from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentic
 from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import CACHE_SECONDS, Suspensions
+from threadkeep.gateway.growth import Growth
 from threadkeep.gateway.interfaces import mount_interfaces
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.openapi import describe
@@ -51,6 +52,7 @@ class Gateway:
         suspensions: The suspended owners.
         sessions: The browser sessions; ``None``: there are none.
         metrics: What Prometheus reads.
+        growth: The size of the storage by day.
     """
 
     tk: Threadkeep
@@ -65,6 +67,7 @@ class Gateway:
     suspensions: Suspensions
     sessions: Sessions | None
     metrics: GatewayMetrics
+    growth: Growth
 
 
 def create_app(
@@ -103,12 +106,16 @@ def create_app(
         Suspensions(store, clock),
         sessions,
         registry.metrics,
+        Growth(tk, clock),
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await registry.start()
-        watching = asyncio.create_task(_cancel_runs_of_suspended_owners(gateway))
+        watching = [
+            asyncio.create_task(_cancel_runs_of_suspended_owners(gateway)),
+            asyncio.create_task(gateway.growth.watch()),
+        ]
         try:
             async with run_interfaces(), monitor.running(), registry.metrics.loop_lag.running():
                 try:
@@ -116,7 +123,8 @@ def create_app(
                 finally:
                     await registry.drain(0)
         finally:
-            watching.cancel()
+            for task in watching:
+                task.cancel()
 
     app = FastAPI(
         title="Threadkeep",

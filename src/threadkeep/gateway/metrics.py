@@ -64,6 +64,11 @@ class GatewayMetrics:
             for value in values:
                 counter.labels(value)  # 0 from the start, so that a rate is right from the first event on
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Return how many turns ended in which way, were answered with less, and how many requests were refused."""
+        counters = {"turns": self._turns, "degraded": self._degraded, "refused": self._refused}
+        return {name: _counted(counter) for name, counter in counters.items()}
+
     def end_turn(self, outcome: str, seconds: float, *, unrecorded: bool) -> None:
         """Count a turn that ended; *unrecorded*: it was to be learnt from, and will not be."""
         self._turns.labels(outcome).inc()
@@ -85,6 +90,12 @@ class GatewayMetrics:
         """Count a refused request, if *code* is the code of a refusal."""
         if code in REASONS:
             self._refused.labels(code).inc()
+
+
+def _counted(counter: Counter) -> dict[str, int]:
+    """Return the count of each value of the only label of *counter*."""
+    samples = [sample for family in counter.collect() for sample in family.samples if sample.name.endswith("_total")]
+    return {next(iter(sample.labels.values())): int(sample.value) for sample in samples}
 
 
 def export_metrics(registry: CollectorRegistry, host: str, port: int, *, processes: int) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
+    from threadkeep.ids import ThreadId
     from threadkeep.memories.audited_writer import AuditEntry
     from threadkeep.owners.erasure import ErasureReceipt
     from threadkeep.owners.models import Erased, Replayed, Verified
@@ -57,6 +58,10 @@ class OptOuts:
         """
         if self.holds(owner, thread_id):
             raise opted_out_error()
+
+    def threads(self, owner: Owner, thread_ids: Iterable[ThreadId]) -> tuple[ThreadId, ...]:
+        """Return those of *thread_ids* in which *owner* wants no memory, in their order. It reads nothing."""
+        return tuple(one for one in thread_ids if _key(owner, one) in self._known) if self._known else ()
 
     async def set(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
         """Opt out, or in again; it holds in this process from now on, and in others within seconds."""
@@ -228,6 +233,13 @@ class OwnerService(Service):
         owner = self._scope.resolve(owner)
         await self._services.opt_outs.notice()
         return self._services.opt_outs.holds(owner, thread_id)
+
+    @operation
+    async def opted_out_threads(self, owner: str | Owner | None = None) -> tuple[ThreadId, ...]:
+        """Return the owner's threads in which the owner has opted out."""
+        owner = self._scope.resolve(owner)
+        await self._services.opt_outs.notice()
+        return self._services.opt_outs.threads(owner, await self._services.thread_directory.ids_of(owner))
 
     @operation
     async def replay_erasures(self, *files: Path) -> Replayed:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.gateway.auth import TokenAuthentication
+from threadkeep.gateway.probes import PROBE_SECONDS
 
 router = APIRouter(tags=["health"])
-
-PROBE_SECONDS: Final = 1.5
-"""How long the storage may take to answer; one that has stalled is reported after this time."""
 
 
 class HealthBody(BaseModel):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
@@ -14,11 +13,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from threadkeep.data_flows import list_data_flows
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
+from threadkeep.gateway.inputs import Limit, Reader, Writer, client_of
+from threadkeep.owners.archive import to_json_lines, to_zip
+
+if TYPE_CHECKING:
+    from threadkeep.capture.models import QueuedTurn
+    from threadkeep.memories.audited_writer import AuditEntry
 
 router = APIRouter(tags=["me"])
 changes = APIRouter(tags=["me"], route_class=IdempotentRoute)
 """The routes that keep their answers; exporting changes nothing, and an erasure keeps nothing."""
+
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
 class MeBody(BaseModel):
@@ -29,6 +35,7 @@ class MeBody(BaseModel):
         tenant: The tenant: the issuer of the token.
         scopes: What the request may do.
         opted_out: Whether the user wants no memory.
+        opted_out_threads: The threads in which the user wants none.
         policy: The user's own rules about which statements are kept.
         memories: How many memories there are of each kind.
         threads: How many threads there are.
@@ -41,6 +48,7 @@ class MeBody(BaseModel):
     tenant: Shown
     scopes: list[str]
     opted_out: bool
+    opted_out_threads: list[Shown]
     policy: Shown
     memories: dict[str, int]
     threads: int
@@ -217,6 +225,7 @@ async def show_me(request: Request, principal: Reader) -> MeBody:
         tenant=principal.owner.tenant,
         scopes=sorted(principal.scopes),
         opted_out=await tk.owners.opted_out(),
+        opted_out_threads=list(await tk.owners.opted_out_threads()),
         policy=_rules((await tk.proposals.policy()).owner_rules),
         memories=dict(holdings.memories),
         threads=len(holdings.threads),
@@ -254,10 +263,20 @@ async def opt_out(body: OptOutBody, request: Request, principal: Writer) -> Opte
     return OptedOutBody(opted_out=await owners.opted_out(thread_id=body.thread_id))
 
 
-@router.post("/me/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
-async def export_me(request: Request, principal: Reader) -> StreamingResponse:
-    """Return everything that is held about the user, as JSON Lines."""
-    return StreamingResponse(_lines(client_of(request, principal)), media_type="application/x-ndjson")
+@router.post(
+    "/me/export",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {}, "application/zip": _BINARY}}},
+)
+async def export_me(
+    request: Request, principal: Reader, file: Annotated[Literal["jsonl", "zip"], Query()] = "jsonl"
+) -> StreamingResponse:
+    """Return everything that is held about the user: as JSON Lines, or as a ZIP file of them and a README."""
+    rows = client_of(request, principal).owners.export()
+    if file == "jsonl":
+        return StreamingResponse(to_json_lines(rows), media_type="application/x-ndjson")
+    headers = {"Content-Disposition": 'attachment; filename="threadkeep.zip"'}
+    return StreamingResponse(to_zip(rows), media_type="application/zip", headers=headers)
 
 
 @router.post("/me/erase")
@@ -282,7 +301,11 @@ async def retry_queue(body: RetryBody, request: Request, principal: Writer) -> Q
 @router.get("/audit")
 async def show_audit(request: Request, principal: Reader, limit: Annotated[Limit, Query()] = 100) -> AuditBody:
     """Return who changed what of the user's memory, newest first."""
-    entries = await client_of(request, principal).owners.audit(limit=limit)
+    return audit_body(await client_of(request, principal).owners.audit(limit=limit))
+
+
+def audit_body(entries: Iterable[AuditEntry]) -> AuditBody:
+    """Return an audit as it is sent."""
     return AuditBody(
         entries=[
             AuditedBody(
@@ -312,26 +335,21 @@ def erased_body(erased: Any) -> ErasedBody:
     )
 
 
-def _queue(turns: list[Any]) -> QueueBody:
-    return QueueBody(
-        turns=[
-            QueuedBody(
-                turn_id=one.turn_id,
-                thread_id=one.thread_id,
-                state=one.state,
-                tries=one.tries,
-                reason=one.reason,
-                recorded_at=one.recorded_at,
-                due_at=one.due_at,
-            )
-            for one in turns
-        ]
+def _queue(turns: list[QueuedTurn]) -> QueueBody:
+    return QueueBody(turns=[queued_body(turn) for turn in turns])
+
+
+def queued_body(turn: QueuedTurn) -> QueuedBody:
+    """Return a turn as it is sent."""
+    return QueuedBody(
+        turn_id=turn.turn_id,
+        thread_id=turn.thread_id,
+        state=turn.state,
+        tries=turn.tries,
+        reason=turn.reason,
+        recorded_at=turn.recorded_at,
+        due_at=turn.due_at,
     )
-
-
-async def _lines(tk: OwnerClient) -> AsyncIterator[bytes]:
-    async for row in tk.owners.export():
-        yield json.dumps(row, default=str).encode() + b"\n"
 
 
 router.include_router(changes)

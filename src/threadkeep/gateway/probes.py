@@ -1,0 +1,97 @@
+"""Probes: whether each part of the service answers, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from threadkeep.container import PROBED
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.auth import TokenAuthentication
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.app import Gateway
+    from threadkeep.gateway.auth.issuers import Issuer
+    from threadkeep.services import Services
+
+PROBE_SECONDS: Final = 1.5
+"""How long a part may take to answer; one that has stalled is reported after this time."""
+
+TIMED_OUT: Final = "timed_out"
+UNREACHABLE: Final = "issuer_unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a part of the service answered.
+
+    Attributes:
+        part: ``storage``, ``threads``, ``embedder``, ``vectors`` or ``issuer``.
+        name: Which one, such as ``postgres``; only that of an issuer is an address.
+        error: The code of the error; ``None``: it answered.
+        milliseconds: How long the answer took; ``None``: an issuer, which is asked every 10 minutes at most.
+    """
+
+    part: str
+    name: str
+    error: str | None
+    milliseconds: float | None
+
+
+async def probe_all(gateway: Gateway) -> list[Probe]:
+    """Ask every part at once; it takes :data:`PROBE_SECONDS` at most."""
+    app = gateway.tk.app
+    probes = [_probe("storage", app.storage.name, lambda: app.call(_positions(app.storage)))]
+    if app.checkpointer is not None and app.thread_storage is not app.storage:
+        threads = app.thread_storage
+        probes.append(_probe("threads", threads.name, lambda: app.call(_positions(threads))))
+    if (embedder := app.embedder) is not None:
+        probes.append(_probe("embedder", embedder.name, lambda: app.event_loop.run(embedder.embed(["probe"]))))
+    if app.settings.vectors != "exact":
+        probes.append(_probe("vectors", app.settings.vectors, lambda: app.call(_ask_vectors)))
+    if isinstance(gateway.authenticate, TokenAuthentication):
+        probes += [_probe_issuer(issuer) for issuer in gateway.authenticate.verifier.issuers.values()]
+    return await asyncio.gather(*probes)
+
+
+class _HasPosition(Protocol):
+    async def connect(self) -> None: ...
+
+    async def position(self, partition: Any, /) -> Any: ...
+
+
+def _positions(storage: _HasPosition) -> Callable[[Services], Any]:
+    async def ask(_: Services) -> None:
+        await storage.connect()
+        await storage.position(PROBED)
+
+    return ask
+
+
+async def _ask_vectors(services: Services) -> None:
+    """Ask the vector engine about a partition that it need not have."""
+    if (engine := services.search.engine) is not None:
+        await engine.connect()
+        await engine.holds(PROBED)
+
+
+async def _probe(part: str, name: str, ask: Callable[[], Awaitable[object]]) -> Probe:
+    started, error = time.perf_counter(), None
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await ask()
+    except ThreadkeepError as failure:
+        error = failure.code
+    except TimeoutError:
+        error = TIMED_OUT
+    return Probe(part, name, error, (time.perf_counter() - started) * 1_000)
+
+
+async def _probe_issuer(issuer: Issuer) -> Probe:
+    """Return whether there are keys of an issuer; without keys they are fetched, at most once in 30 seconds."""
+    if not issuer.reachable:
+        await issuer.refresh()
+    return Probe("issuer", issuer.url, None if issuer.reachable else UNREACHABLE, None)
