@@ -4,6 +4,66 @@
  */
 
 export interface paths {
+    "/api/admin/owners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find Owner
+         * @description Count what is held about the user of the tenant with this id; of an unknown user that is nothing.
+         */
+        get: operations["find_owner_api_admin_owners_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/owners/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Owner
+         * @description Count what is held about an owner.
+         */
+        get: operations["show_owner_api_admin_owners__label__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/owners/{label}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Owner Audit
+         * @description Return who changed what of an owner's memory, newest first; with *q*, the entries with all of its words.
+         */
+        get: operations["search_owner_audit_api_admin_owners__label__audit_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/admin/owners/{label}/erase": {
         parameters: {
             query?: never;
@@ -58,6 +118,66 @@ export interface paths {
          * @description Refuse every request of an owner, and cancel the owner's runs of this process.
          */
         post: operations["suspend_owner_api_admin_owners__label__suspend_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Owned Queue
+         * @description List turns of the tenant that are not learnt from yet, with the reason of the last failure and no text.
+         */
+        get: operations["list_owned_queue_api_admin_queue_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/queue/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retry Owned Queue
+         * @description Try turns of the tenant again at once; return those that are tried, as they were.
+         */
+        post: operations["retry_owned_queue_api_admin_queue_retry_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/admin/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Status
+         * @description Return the state of the service: its parts, the queue, degraded turns and growth. It names no owner.
+         */
+        get: operations["show_status_api_admin_status_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -199,7 +319,7 @@ export interface paths {
         put?: never;
         /**
          * Export Me
-         * @description Return everything that is held about the user, as JSON Lines.
+         * @description Return everything that is held about the user: as JSON Lines, or as a ZIP file of them and a README.
          */
         post: operations["export_me_api_me_export_post"];
         delete?: never;
@@ -1339,6 +1459,47 @@ export interface components {
             status: "accepted" | "duplicate" | "proposed" | "rejected";
         };
         /**
+         * LearningBody
+         * @description The turns that are not learnt from yet, and how long learning took.
+         *
+         *     Attributes:
+         *         waiting: How many wait.
+         *         running: How many a worker has.
+         *         dead: How many failed too often.
+         *         oldest_seconds: For how long the oldest one waits; 0: none waits.
+         *         learnt: How many turns this process has learnt from.
+         *         mean_lag_seconds: How long after its turn this process learnt from it.
+         *         longest_lag_seconds: The longest of these times.
+         */
+        LearningBody: {
+            /**
+             * Dead
+             * Format: int64
+             */
+            dead: number;
+            /**
+             * Learnt
+             * Format: int64
+             */
+            learnt: number;
+            /** Longest Lag Seconds */
+            longest_lag_seconds: number;
+            /** Mean Lag Seconds */
+            mean_lag_seconds: number;
+            /** Oldest Seconds */
+            oldest_seconds: number;
+            /**
+             * Running
+             * Format: int64
+             */
+            running: number;
+            /**
+             * Waiting
+             * Format: int64
+             */
+            waiting: number;
+        };
+        /**
          * LoggedOutBody
          * @description The session has ended.
          *
@@ -1358,6 +1519,7 @@ export interface components {
          *         tenant: The tenant: the issuer of the token.
          *         scopes: What the request may do.
          *         opted_out: Whether the user wants no memory.
+         *         opted_out_threads: The threads in which the user wants none.
          *         policy: The user's own rules about which statements are kept.
          *         memories: How many memories there are of each kind.
          *         threads: How many threads there are.
@@ -1372,6 +1534,8 @@ export interface components {
             };
             /** Opted Out */
             opted_out: boolean;
+            /** Opted Out Threads */
+            opted_out_threads: string[];
             /** Policy */
             policy: string;
             /**
@@ -1579,6 +1743,123 @@ export interface components {
             out: boolean;
             /** Thread Id */
             thread_id?: string | null;
+        };
+        /**
+         * OwnedQueueBody
+         * @description Turns of the tenant that are not learnt from yet: those that failed too often first, then the oldest.
+         *
+         *     Attributes:
+         *         turns: The turns.
+         *         total: How many there are.
+         */
+        OwnedQueueBody: {
+            /**
+             * Total
+             * Format: int64
+             */
+            total: number;
+            /** Turns */
+            turns: components["schemas"]["OwnedTurnBody"][];
+        };
+        /**
+         * OwnedTurnBody
+         * @description A turn that is not learnt from yet; no text.
+         *
+         *     Attributes:
+         *         label: The label of its owner.
+         */
+        OwnedTurnBody: {
+            /** Due At */
+            due_at: string | null;
+            /** Label */
+            label: string;
+            /** Reason */
+            reason: string | null;
+            /**
+             * Recorded At
+             * Format: date-time
+             */
+            recorded_at: string;
+            /** State */
+            state: string;
+            /** Thread Id */
+            thread_id: string | null;
+            /**
+             * Tries
+             * Format: int64
+             */
+            tries: number;
+            /** Turn Id */
+            turn_id: string;
+        };
+        /**
+         * OwnerBody
+         * @description What is held about an owner, counted.
+         *
+         *     Attributes:
+         *         label: The owner's label.
+         *         user_id: The user id.
+         *         suspended: Whether every request of the owner is refused.
+         *         opted_out: Whether the owner wants no memory.
+         *         memories: How many memories there are of each kind.
+         *         threads: How many threads there are.
+         *         proposals: How many proposals there are.
+         *         tombstones: How many statements are not learnt again.
+         *         turns_waiting: How many turns wait to be learnt from.
+         */
+        OwnerBody: {
+            /** Label */
+            label: string;
+            /** Memories */
+            memories: {
+                [key: string]: number;
+            };
+            /** Opted Out */
+            opted_out: boolean;
+            /**
+             * Proposals
+             * Format: int64
+             */
+            proposals: number;
+            /** Suspended */
+            suspended: boolean;
+            /**
+             * Threads
+             * Format: int64
+             */
+            threads: number;
+            /**
+             * Tombstones
+             * Format: int64
+             */
+            tombstones: number;
+            /**
+             * Turns Waiting
+             * Format: int64
+             */
+            turns_waiting: number;
+            /** User Id */
+            user_id: string;
+        };
+        /**
+         * PartBody
+         * @description A part of the service.
+         *
+         *     Attributes:
+         *         part: ``storage``, ``threads``, ``embedder``, ``vectors`` or ``issuer``.
+         *         name: Which one.
+         *         error: The code of the error; ``None``: it answers.
+         *         milliseconds: How long its answer took; ``None``: an issuer, which is asked every 10 minutes at most.
+         */
+        PartBody: {
+            /** Error */
+            error: string | null;
+            /** Milliseconds */
+            milliseconds: number | null;
+            /** Name */
+            name: string;
+            /** Part */
+            part: string;
         };
         /**
          * PassageBody
@@ -1846,6 +2127,17 @@ export interface components {
             turn_ids?: string[] | null;
         };
         /**
+         * RetryTurnsBody
+         * @description Which turns to try again.
+         *
+         *     Attributes:
+         *         turn_ids: The turns.
+         */
+        RetryTurnsBody: {
+            /** Turn Ids */
+            turn_ids: string[];
+        };
+        /**
          * RunBody
          * @description A run.
          *
@@ -1900,6 +2192,35 @@ export interface components {
             status: "running" | "done" | "interrupted" | "cancelled" | "error" | "unknown";
             /** Thread Id */
             thread_id: string;
+        };
+        /**
+         * SampleBody
+         * @description How much the storage held on a day.
+         *
+         *     Attributes:
+         *         at: When it was counted.
+         *         owners: Owners, and a few partitions of the service.
+         *         items: Rows.
+         *         size_bytes: Bytes; ``None``: the storage does not tell.
+         */
+        SampleBody: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Items
+             * Format: int64
+             */
+            items: number;
+            /**
+             * Owners
+             * Format: int64
+             */
+            owners: number;
+            /** Size Bytes */
+            size_bytes: number | null;
         };
         /**
          * SessionBody
@@ -1977,6 +2298,49 @@ export interface components {
             parent_checkpoint_id: string | null;
             /** Run Id */
             run_id?: string | null;
+        };
+        /**
+         * StatusBody
+         * @description How the service does.
+         *
+         *     Attributes:
+         *         parts: Its parts, with state and latency.
+         *         learning: The queue, and its lag; ``None``: the storage does not answer.
+         *         runs_active: Runs in progress in this process.
+         *         runs_waiting: Runs that wait for a place in this process.
+         *         turns: How many turns of this process ended in which way.
+         *         degraded: How many turns of this process were answered with less, by cause.
+         *         refused: How many requests this process refused, by reason.
+         *         growth: The size of the storage by day, oldest first; at most 90 days; none if the storage does not answer.
+         */
+        StatusBody: {
+            /** Degraded */
+            degraded: {
+                [key: string]: number;
+            };
+            /** Growth */
+            growth: components["schemas"]["SampleBody"][];
+            learning: components["schemas"]["LearningBody"] | null;
+            /** Parts */
+            parts: components["schemas"]["PartBody"][];
+            /** Refused */
+            refused: {
+                [key: string]: number;
+            };
+            /**
+             * Runs Active
+             * Format: int64
+             */
+            runs_active: number;
+            /**
+             * Runs Waiting
+             * Format: int64
+             */
+            runs_waiting: number;
+            /** Turns */
+            turns: {
+                [key: string]: number;
+            };
         };
         /**
          * StoppedBody
@@ -2342,6 +2706,110 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    find_owner_api_admin_owners_get: {
+        parameters: {
+            query: {
+                user_id: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnerBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    show_owner_api_admin_owners__label__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnerBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    search_owner_audit_api_admin_owners__label__audit_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+                q?: string;
+            };
+            header?: never;
+            path: {
+                label: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     erase_owner_api_admin_owners__label__erase_post: {
         parameters: {
             query?: never;
@@ -2451,6 +2919,106 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    list_owned_queue_api_admin_queue_get: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnedQueueBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    retry_owned_queue_api_admin_queue_retry_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RetryTurnsBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnedQueueBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    show_status_api_admin_status_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatusBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             413: components["responses"]["Problem413"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
@@ -2726,7 +3294,9 @@ export interface operations {
     };
     export_me_api_me_export_post: {
         parameters: {
-            query?: never;
+            query?: {
+                file?: "jsonl" | "zip";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -2742,6 +3312,7 @@ export interface operations {
                 };
                 content: {
                     "application/x-ndjson": unknown;
+                    "application/zip": string;
                 };
             };
             400: components["responses"]["Problem400"];
