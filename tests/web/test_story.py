@@ -76,7 +76,7 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
         page.get_by_role("button", name="Download").click()
     path = tmp_path / "export.zip"
     download.value.save_as(path)
-    exported = zipfile.ZipFile(path).read("threadkeep.jsonl").decode()
+    exported = zipfile.ZipFile(path).read("export.jsonl").decode()
     assert "I live in Oslo." in exported
     page.get_by_role("button", name="Erase everything").click()
     dialog = page.get_by_role("dialog")
@@ -85,7 +85,8 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     dialog.get_by_role("button", name="Erase everything").click()
     expect(dialog).to_contain_text("Receipt")
     expect(dialog).to_contain_text("Conversations: 4")
-    dialog.get_by_role("button", name="Sign out").click()
+    expect(dialog).to_contain_text("You are signed out.")
+    dialog.get_by_role("button", name="Leave").click()
     page.get_by_role("button", name="Sign in").wait_for()
     site.sign_in(page, "ana")
     expect(page.get_by_text("No conversations yet.")).to_be_visible()

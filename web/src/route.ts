@@ -4,6 +4,7 @@ import { useSyncExternalStore } from "react";
 export type Route =
   | { view: "chat"; threadId: string | null; messageId: string | null }
   | { view: "memory"; memoryId: string | null }
+  | { view: "operator"; label: string | null }
   | { view: "inbox" | "privacy" };
 
 /** Return the route of a fragment such as `#/chat/ID?message=ID`. */
@@ -12,6 +13,7 @@ export function parseRoute(fragment: string): Route {
   const [view, id] = path.split("/").map((part) => decodeURIComponent(part));
   const messageId = new URLSearchParams(query).get("message");
   if (view === "memory") return { view, memoryId: id ?? null };
+  if (view === "operator") return { view, label: id ?? null };
   if (view === "inbox" || view === "privacy") return { view };
   if (view === "chat" && id) return { view: "chat", threadId: id, messageId };
   return { view: "chat", threadId: null, messageId: null };
@@ -27,6 +29,9 @@ export const memoryAddress = (memoryId: string | null = null): string =>
 
 export const inboxAddress = "#/inbox";
 export const privacyAddress = "#/privacy";
+
+export const operatorAddress = (label: string | null = null): string =>
+  label === null ? "#/operator" : `#/operator/${encodeURIComponent(label)}`;
 
 export function go(address: string): void {
   location.hash = address;

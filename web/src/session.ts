@@ -45,10 +45,14 @@ export function signIn(inNewTab = false): void {
   else location.assign(address);
 }
 
-/** Leave the page so that nothing of the user stays in it; a session is ended. */
-export async function leavePage(user: User): Promise<void> {
+/** End the session, if there is one. */
+export async function endSession(user: User): Promise<void> {
   if (user.hasSession) await call("post", "/auth/logout");
   setCsrfToken(null);
+}
+
+/** Leave the page so that nothing of the user stays in it. */
+export function leavePage(): void {
   history.replaceState(null, "", "/");
   location.reload();
 }

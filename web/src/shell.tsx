@@ -7,8 +7,8 @@ import { setAnnouncer } from "./components/announce.ts";
 import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
 import { Icon } from "./components/icon.tsx";
 import { MemoryPanel } from "./panel/memory-panel.tsx";
-import { chatAddress, go, inboxAddress, memoryAddress, parseRoute, privacyAddress, useFragment, type Route } from "./route.ts";
-import { leavePage, loadSession, signIn, type User } from "./session.ts";
+import { chatAddress, go, inboxAddress, memoryAddress, operatorAddress, parseRoute, privacyAddress, useFragment, type Route } from "./route.ts";
+import { endSession, leavePage, loadSession, signIn, type User } from "./session.ts";
 import { inbox, loadInbox } from "./stores/memories.ts";
 import { useStore } from "./stores/store.ts";
 import { loadThreads } from "./stores/threads.ts";
@@ -19,6 +19,7 @@ import { Sidebar } from "./threads/sidebar.tsx";
 const MemoryView = lazy(() => import("./memory/memory-view.tsx"));
 const InboxView = lazy(() => import("./inbox/inbox-view.tsx"));
 const PrivacyView = lazy(() => import("./privacy/privacy-view.tsx"));
+const OperatorView = lazy(() => import("./operator/operator-view.tsx"));
 
 type Drawer = "threads" | "panel" | null;
 
@@ -85,6 +86,8 @@ export function Shell({ user }: { user: User }) {
             <MemoryView user={user} memoryId={route.memoryId} />
           ) : route.view === "inbox" ? (
             <InboxView user={user} />
+          ) : route.view === "operator" && user.scopes.has("admin") ? (
+            <OperatorView label={route.label} />
           ) : (
             <PrivacyView user={user} />
           )}
@@ -168,7 +171,8 @@ function Side({ name, label, open, onClose, children }: SideProps) {
 
 function Profile({ user }: { user: User }) {
   const items: MenuItem[] = [{ label: texts.privacy, icon: "shield", onSelect: () => go(privacyAddress) }];
-  if (user.hasSession) items.push({ label: texts.signOut, icon: "right", onSelect: () => void attempt(() => leavePage(user)) });
+  if (user.scopes.has("admin")) items.push({ label: texts.operator, icon: "gauge", onSelect: () => go(operatorAddress()) });
+  if (user.hasSession) items.push({ label: texts.signOut, icon: "right", onSelect: () => void attempt(() => endSession(user).then(leavePage)) });
   return (
     <Menu label={texts.profile(user.userId)} items={items}>
       <Icon name="user" />

@@ -357,7 +357,7 @@ export interface paths {
         };
         /**
          * Show Privacy
-         * @description Return who receives text of users, and how long what is kept.
+         * @description Return what is kept where, how long, and who receives text of users.
          */
         get: operations["show_privacy_api_me_privacy_get"];
         put?: never;
@@ -1316,7 +1316,7 @@ export interface components {
          *         items: How many items are gone.
          *         threads: How many threads are gone.
          *         counts: How many items of each type are gone.
-         *         kept_in: Where data may remain, such as threads of another checkpointer.
+         *         kept_in: Where the receipt is: ``storage``, and ``file`` if one could be written.
          */
         ErasedBody: {
             /** Counts */
@@ -1767,6 +1767,7 @@ export interface components {
          *
          *     Attributes:
          *         label: The label of its owner.
+         *         user_id: The user id of its owner.
          */
         OwnedTurnBody: {
             /** Due At */
@@ -1791,6 +1792,8 @@ export interface components {
             tries: number;
             /** Turn Id */
             turn_id: string;
+            /** User Id */
+            user_id: string;
         };
         /**
          * OwnerBody
@@ -1937,10 +1940,15 @@ export interface components {
         };
         /**
          * PrivacyBody
-         * @description Who receives text of users, and how long what is kept.
+         * @description What is kept where, how long, and who receives text of users.
          *
          *     Attributes:
          *         data_flows: Who receives text.
+         *         storage: The storage of everything but threads, without its address.
+         *         thread_storage: The storage of threads.
+         *         encrypted: Whether the rows of the storage are encrypted.
+         *         memory_days: After how many days memories expire; 0: never.
+         *         thread_days: After how many days without a turn threads expire; 0: never.
          *         inactive_days: After how many days without use memories are archived; 0: never.
          *         proposal_days: After how many days a proposal expires.
          *         tombstone_days: How many days a statement is not learnt again; 0: for ever.
@@ -1948,10 +1956,20 @@ export interface components {
         PrivacyBody: {
             /** Data Flows */
             data_flows: components["schemas"]["DataFlowBody"][];
+            /** Encrypted */
+            encrypted: boolean;
             /** Inactive Days */
             inactive_days: number;
+            /** Memory Days */
+            memory_days: number;
             /** Proposal Days */
             proposal_days: number;
+            /** Storage */
+            storage: string;
+            /** Thread Days */
+            thread_days: number;
+            /** Thread Storage */
+            thread_storage: string;
             /** Tombstone Days */
             tombstone_days: number;
         };

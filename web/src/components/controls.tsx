@@ -185,13 +185,16 @@ interface TextDialogProps {
   label: string;
   text: string;
   action: string;
+  hint?: string;
+  danger?: boolean;
+  maxLength?: number;
   rows?: number;
   onSubmit: (text: string) => void;
   onClose: () => void;
 }
 
 /** A dialog with one text to write. */
-export function TextDialog({ title, label, text, action, rows = 1, onSubmit, onClose }: TextDialogProps) {
+export function TextDialog({ title, label, text, action, hint, danger = false, maxLength, rows = 1, onSubmit, onClose }: TextDialogProps) {
   const field = useRef<HTMLTextAreaElement & HTMLInputElement>(null);
   const id = useId();
   function submit() {
@@ -208,9 +211,10 @@ export function TextDialog({ title, label, text, action, rows = 1, onSubmit, onC
           submit();
         }}
       >
+        {hint === undefined ? null : <p>{hint}</p>}
         <label htmlFor={id}>{label}</label>
         {rows === 1 ? (
-          <input ref={field} id={id} defaultValue={text} autoFocus />
+          <input ref={field} id={id} defaultValue={text} maxLength={maxLength} autoFocus />
         ) : (
           <textarea ref={field} id={id} defaultValue={text} rows={rows} autoFocus />
         )}
@@ -218,7 +222,7 @@ export function TextDialog({ title, label, text, action, rows = 1, onSubmit, onC
           <button type="button" onClick={onClose}>
             {texts.cancel}
           </button>
-          <button type="submit" className="primary">
+          <button type="submit" className={danger ? "primary danger" : "primary"}>
             {action}
           </button>
         </div>

@@ -1,15 +1,19 @@
-// What is kept, how long, who receives text; and the ways out: opt out, export, erase.
+// What is kept where and how long, who receives text; and the ways out: opt out, export, erase.
 import { useCallback, useId, useState, type ReactNode } from "react";
 import { call, send, type Schemas } from "../api/client.ts";
 import { Dialog } from "../components/controls.tsx";
+import { DataTable } from "../components/data-table.tsx";
 import { Away, Page } from "../components/page.tsx";
+import { Receipt } from "../components/receipt.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
-import { leavePage, type User } from "../session.ts";
+import { endSession, leavePage, type User } from "../session.ts";
+import { useStore } from "../stores/store.ts";
+import { threads } from "../stores/threads.ts";
 import { attempt } from "../stores/toasts.ts";
 import { formatNumber, texts } from "../texts.ts";
-import { zip } from "./zip.ts";
 
 type Me = Schemas["MeBody"];
+type Privacy = Schemas["PrivacyBody"];
 
 export default function PrivacyView({ user }: { user: User }) {
   const me = useLoaded(useCallback(() => call("get", "/api/me"), []));
@@ -18,29 +22,15 @@ export default function PrivacyView({ user }: { user: User }) {
   return (
     <Page title={texts.privacy}>
       <div className="detail">
+        {me.value === null || !canChange ? null : <OptOut me={me.value} onChange={me.reload} />}
         <Part title={texts.kept}>
           {me.error === null ? null : <Away onRetry={me.reload} />}
-          {me.value === null ? null : <Kept me={me.value} />}
-        </Part>
-        {me.value === null || !canChange ? null : <OptOut me={me.value} onChange={me.reload} />}
-        <Part title={texts.howLong}>
           {privacy.error === null ? null : <Away onRetry={privacy.reload} />}
-          {privacy.value === null ? null : (
-            <>
-              <p>{texts.forInactive(privacy.value.inactive_days)}</p>
-              <p>{texts.forProposals(privacy.value.proposal_days)}</p>
-              <p>{texts.forTombstones(privacy.value.tombstone_days)}</p>
-            </>
-          )}
+          {me.value === null || privacy.value === null ? null : <Kept me={me.value} privacy={privacy.value} />}
         </Part>
-        <Part title={texts.receivers}>{privacy.value === null ? null : <Receivers flows={privacy.value.data_flows} />}</Part>
+        <Part title={texts.receivers}>{privacy.value === null ? null : <Receivers privacy={privacy.value} />}</Part>
         {me.value === null || !canChange ? null : <Rules me={me.value} onChange={me.reload} />}
-        <Part title={texts.exportAll}>
-          <p className="quiet">{texts.exportHint}</p>
-          <button type="button" onClick={() => void attempt(download)}>
-            {texts.download}
-          </button>
-        </Part>
+        <Export />
         {canChange ? <Erase user={user} /> : null}
       </div>
     </Page>
@@ -56,58 +46,99 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Kept({ me }: { me: Me }) {
+function Kept({ me, privacy }: { me: Me; privacy: Privacy }) {
   const memories = Object.values(me.memories).reduce((sum, count) => sum + count, 0);
+  const [storage, threadStorage] = [privacy.storage, privacy.thread_storage].map((name) => texts.placeOf(name, privacy.encrypted));
+  const rows = [
+    [texts.keptMemories, memories, storage, texts.untilMemories(privacy.memory_days, privacy.inactive_days)],
+    [texts.threads, me.threads, threadStorage, texts.untilThreads(privacy.thread_days)],
+    [texts.keptTurns, me.turns_waiting, storage, texts.untilLearnt],
+    [texts.keptProposals, me.proposals, storage, texts.untilDecided(privacy.proposal_days)],
+    [texts.tombstones, me.tombstones, storage, texts.untilLifted(privacy.tombstone_days)],
+    [texts.audit, null, storage, texts.untilErased],
+  ] as const;
   return (
-    <ul>
-      <li>{texts.keptCounts(memories, me.threads)}</li>
-      <li>{texts.keptProposals(me.proposals, me.tombstones)}</li>
-      <li>{texts.keptTurns(me.turns_waiting)}</li>
-    </ul>
+    <DataTable
+      label={texts.kept}
+      head={[texts.what, texts.howMany, texts.where, texts.howLong]}
+      rows={rows.map(([what, count, where, until]) => ({ key: what, cells: [what, count === null ? "" : formatNumber(count), where, until] }))}
+    />
   );
 }
 
 function OptOut({ me, onChange }: { me: Me; onChange: () => void }) {
-  const change = (remember: boolean) =>
+  const change = (body: Schemas["OptOutBody"]) =>
     attempt(async () => {
-      await call("post", "/api/me/opt_out", { body: { out: !remember } });
+      await call("post", "/api/me/opt_out", { body });
       onChange();
     });
   return (
-    <section>
+    <Part title={texts.remembering}>
       <label className="switch">
-        <input type="checkbox" role="switch" checked={!me.opted_out} onChange={(event) => void change(event.target.checked)} />
+        <input type="checkbox" role="switch" checked={!me.opted_out} onChange={(event) => void change({ out: !event.target.checked })} />
         <span className="track" aria-hidden="true" />
         {texts.optOut}
       </label>
       <p className="quiet">{texts.optOutHint}</p>
-    </section>
+      {me.opted_out ? null : <ThreadOptOuts out={me.opted_out_threads} onChange={(thread_id, out) => void change({ thread_id, out })} />}
+    </Part>
   );
 }
 
-function Receivers({ flows }: { flows: readonly Schemas["DataFlowBody"][] }) {
+/** The conversations in which nothing is remembered, and a way to add one. */
+function ThreadOptOuts({ out, onChange }: { out: readonly string[]; onChange: (threadId: string, out: boolean) => void }) {
+  const list = useStore(threads) ?? [];
+  const [chosen, setChosen] = useState("");
+  const id = useId();
+  const titles = new Map(list.map((one) => [one.thread_id, one.title || texts.untitled]));
+  const rest = list.filter((one) => !out.includes(one.thread_id));
   return (
-    <div className="table" tabIndex={0} role="group" aria-label={texts.receivers}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{texts.receiver}</th>
-            <th scope="col">{texts.receives}</th>
-            <th scope="col">{texts.leaves}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {flows.map((flow) => (
-            <tr key={flow.to}>
-              <td>{flow.to}</td>
-              <td>{flow.gets}</td>
-              <td>{flow.leaves_machine}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <>
+      {out.length === 0 ? null : (
+        <ul className="rows" aria-label={texts.optedOutThreads}>
+          {out.map((threadId) => {
+            const title = titles.get(threadId) ?? threadId;
+            return (
+              <li key={threadId}>
+                <span className="grow">{texts.optedOutThread(title)}</span>
+                <button type="button" aria-label={texts.optInThread(title)} onClick={() => onChange(threadId, false)}>
+                  {texts.optIn}
+                </button>
+              </li>
+            );
+          })}
+        </ul>
+      )}
+      {rest.length === 0 ? null : (
+        <form
+          className="inline-form"
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (chosen !== "") onChange(chosen, true);
+            setChosen("");
+          }}
+        >
+          <label htmlFor={id}>{texts.optOutThread}</label>
+          <select id={id} value={chosen} onChange={(event) => setChosen(event.target.value)}>
+            <option value="">{texts.chooseThread}</option>
+            {rest.map((one) => (
+              <option key={one.thread_id} value={one.thread_id}>
+                {titles.get(one.thread_id)}
+              </option>
+            ))}
+          </select>
+          <button type="submit" disabled={chosen === ""}>
+            {texts.optOutAction}
+          </button>
+        </form>
+      )}
+    </>
   );
+}
+
+function Receivers({ privacy }: { privacy: Privacy }) {
+  const rows = privacy.data_flows.map((flow) => ({ key: flow.to, cells: [flow.to, flow.gets, flow.leaves_machine] }));
+  return <DataTable label={texts.receivers} head={[texts.receiver, texts.receives, texts.leaves]} rows={rows} />;
 }
 
 function Rules({ me, onChange }: { me: Me; onChange: () => void }) {
@@ -135,11 +166,27 @@ function Rules({ me, onChange }: { me: Me; onChange: () => void }) {
   );
 }
 
+function Export() {
+  const [busy, setBusy] = useState(false);
+  async function start() {
+    setBusy(true);
+    await attempt(download);
+    setBusy(false);
+  }
+  return (
+    <Part title={texts.exportAll}>
+      <p className="quiet">{texts.exportHint}</p>
+      <button type="button" disabled={busy} onClick={() => void start()}>
+        {busy ? texts.loading : texts.download}
+      </button>
+    </Part>
+  );
+}
+
 /** Save everything that is held about the user as a file. */
 async function download(): Promise<void> {
-  const answer = await send("post", "/api/me/export");
-  const archive = zip({ "threadkeep.jsonl": new Uint8Array(await answer.arrayBuffer()) });
-  const address = URL.createObjectURL(new Blob([archive], { type: "application/zip" }));
+  const answer = await send("post", "/api/me/export?file=zip");
+  const address = URL.createObjectURL(await answer.blob());
   const link = document.createElement("a");
   link.href = address;
   link.download = "threadkeep.zip";
@@ -147,13 +194,18 @@ async function download(): Promise<void> {
   URL.revokeObjectURL(address);
 }
 
+/** Asks for the word, erases, ends the session, and shows the receipt until the user leaves. */
 function Erase({ user }: { user: User }) {
   const [asks, setAsks] = useState(false);
   const [typed, setTyped] = useState("");
   const [receipt, setReceipt] = useState<Schemas["ErasedBody"] | null>(null);
   const id = useId();
-  const erase = () => attempt(async () => setReceipt(await call("post", "/api/me/erase")));
-  const close = () => (receipt === null ? setAsks(false) : void attempt(() => leavePage(user)));
+  const erase = () =>
+    attempt(async () => {
+      setReceipt(await call("post", "/api/me/erase"));
+      await endSession(user);
+    });
+  const close = () => (receipt === null ? setAsks(false) : leavePage());
   return (
     <Part title={texts.eraseAll}>
       <p className="quiet">{texts.eraseHint}</p>
@@ -184,9 +236,10 @@ function Erase({ user }: { user: User }) {
           ) : (
             <>
               <Receipt receipt={receipt} />
+              {user.hasSession ? <p>{texts.signedOutNow}</p> : null}
               <div className="actions">
                 <button type="button" className="primary" onClick={close}>
-                  {user.hasSession ? texts.signOut : texts.leave}
+                  {texts.leave}
                 </button>
               </div>
             </>
@@ -194,26 +247,5 @@ function Erase({ user }: { user: User }) {
         </Dialog>
       )}
     </Part>
-  );
-}
-
-function Receipt({ receipt }: { receipt: Schemas["ErasedBody"] }) {
-  const rows: [string, string][] = [
-    [texts.receiptId, receipt.receipt_id],
-    [texts.receiptItems, [...Object.entries(receipt.counts).map(([name, count]) => `${name}: ${formatNumber(count)}`), `${texts.threads}: ${formatNumber(receipt.threads)}`].join(", ")],
-    [texts.receiptKept, receipt.kept_in.length === 0 ? texts.receiptNowhere : receipt.kept_in.join(", ")],
-  ];
-  return (
-    <>
-      <dl className="facts">
-        {rows.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-      </dl>
-      <p className="quiet">{texts.receiptHint}</p>
-    </>
   );
 }

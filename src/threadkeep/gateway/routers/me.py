@@ -24,6 +24,7 @@ router = APIRouter(tags=["me"])
 changes = APIRouter(tags=["me"], route_class=IdempotentRoute)
 """The routes that keep their answers; exporting changes nothing, and an erasure keeps nothing."""
 
+_MINUTES_OF_A_DAY: Final = 1_440
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
@@ -101,7 +102,7 @@ class ErasedBody(BaseModel):
         items: How many items are gone.
         threads: How many threads are gone.
         counts: How many items of each type are gone.
-        kept_in: Where data may remain, such as threads of another checkpointer.
+        kept_in: Where the receipt is: ``storage``, and ``file`` if one could be written.
     """
 
     receipt_id: str
@@ -126,16 +127,26 @@ class DataFlowBody(BaseModel):
 
 
 class PrivacyBody(BaseModel):
-    """Who receives text of users, and how long what is kept.
+    """What is kept where, how long, and who receives text of users.
 
     Attributes:
         data_flows: Who receives text.
+        storage: The storage of everything but threads, without its address.
+        thread_storage: The storage of threads.
+        encrypted: Whether the rows of the storage are encrypted.
+        memory_days: After how many days memories expire; 0: never.
+        thread_days: After how many days without a turn threads expire; 0: never.
         inactive_days: After how many days without use memories are archived; 0: never.
         proposal_days: After how many days a proposal expires.
         tombstone_days: How many days a statement is not learnt again; 0: for ever.
     """
 
     data_flows: list[DataFlowBody]
+    storage: str
+    thread_storage: str
+    encrypted: bool
+    memory_days: float
+    thread_days: float
     inactive_days: float
     proposal_days: float
     tombstone_days: float
@@ -244,11 +255,16 @@ async def change_me(body: ChangeBody, request: Request, principal: Writer) -> Me
 
 @router.get("/me/privacy")
 async def show_privacy(request: Request, principal: Reader) -> PrivacyBody:
-    """Return who receives text of users, and how long what is kept."""
+    """Return what is kept where, how long, and who receives text of users."""
     del principal
     app = request.app.state.gateway.tk.app
     return PrivacyBody(
         data_flows=[DataFlowBody.model_validate(row) for row in list_data_flows(app, addresses=False)],
+        storage=app.storage.name,
+        thread_storage=app.thread_storage.name,
+        encrypted=app.sealed is not None,
+        memory_days=app.settings.store_ttl_minutes / _MINUTES_OF_A_DAY,
+        thread_days=app.settings.checkpoint_ttl_minutes / _MINUTES_OF_A_DAY,
         inactive_days=app.settings.inactive_days,
         proposal_days=app.settings.proposal_days,
         tombstone_days=app.settings.tombstone_days,

@@ -113,9 +113,11 @@ class OwnedTurnBody(QueuedBody):
 
     Attributes:
         label: The label of its owner.
+        user_id: The user id of its owner.
     """
 
     label: str
+    user_id: Shown
 
 
 class OwnedQueueBody(BaseModel):
@@ -193,7 +195,7 @@ def _of_tenant(turns: Iterable[QueuedTurn], tenant: str) -> list[QueuedTurn]:
 
 
 def _owned_body(turn: QueuedTurn) -> OwnedTurnBody:
-    return OwnedTurnBody(label=turn.owner.label, **queued_body(turn).model_dump())
+    return OwnedTurnBody(label=turn.owner.label, user_id=turn.owner.user_id, **queued_body(turn).model_dump())
 
 
 def _learning(gateway: Gateway, turns: list[QueuedTurn]) -> LearningBody:
