@@ -1,5 +1,5 @@
 // How the service does: its parts, the queue, degraded turns and growth; and owners by label, counted, without texts.
-import { useCallback, type ReactNode } from "react";
+import { useCallback, useEffect, type ReactNode } from "react";
 import { call, type Schemas } from "../api/client.ts";
 import { DataTable } from "../components/data-table.tsx";
 import { Facts } from "../components/facts.tsx";
@@ -13,9 +13,17 @@ import { OwnerPart } from "./owner-part.tsx";
 
 type Status = Schemas["StatusBody"];
 
+const queueSeconds = 3;
+
 export default function OperatorView({ label }: { label: string | null }) {
   const status = useLoaded(useCallback(() => call("get", "/api/admin/status"), []));
   const queue = useLoaded(useCallback(() => call("get", "/api/admin/queue"), []));
+  const moves = queue.value?.turns.some((turn) => turn.state !== "dead") ?? false;
+  useEffect(() => {
+    if (!moves) return;
+    const timer = setInterval(queue.reload, queueSeconds * 1000);
+    return () => clearInterval(timer);
+  }, [moves, queue.reload]);
   function refresh() {
     status.reload();
     queue.reload();
