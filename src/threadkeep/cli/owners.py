@@ -226,7 +226,7 @@ def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
     import zipfile
 
-    from threadkeep.owners.service import README
+    from threadkeep.owners.archive import README
 
     if output.suffix == ".zip":
         with new_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:

@@ -11,6 +11,7 @@ from threadkeep.errors import OptedOutError
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
+from threadkeep.owners.archive import to_zip
 from threadkeep.owners.models import Holdings, is_bookkeeping, place_of
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
@@ -109,28 +110,6 @@ def opted_out_error() -> OptedOutError:
 FORMAT: Final = 1
 """Version of the export's lines."""
 
-README: Final = """# Everything that was remembered about you
-
-`export.jsonl` holds one JSON object a line. `type` says what it is:
-
-| type | what it is |
-|---|---|
-| owner | whom this is about, when it was written, and which threads there are |
-| memory | a statement: `value.data` or `value.text`, who said it where, and what it said before |
-| summary | what a conversation was about |
-| message | what was said in a thread |
-| turn, turn_seen | a turn that waits to be learnt from; one that was (no text) |
-| proposal | a statement that was proposed, and the decision about it |
-| tombstone | what must not be learnt again: a rejected statement, or digests of a forgotten one |
-| audit | what was changed, by whom and why; no text |
-| account | how much work of models was spent |
-| item | what the application keeps |
-| thread, internal | how threads and jobs are found; when a memory was used last |
-
-Another Threadkeep takes the memories over: `threadkeep memories import export.jsonl --user YOU`.
-Ids are kept, and it may be repeated.
-"""
-
 
 class OwnerService(Service):
     """Everything that is held about one owner: show, export, erase, opt out, audit.
@@ -180,7 +159,16 @@ class OwnerService(Service):
 
         The first object names the owner.
         """
-        owner = self._scope.resolve(owner)
+        async for row in self._rows(self._scope.resolve(owner)):
+            yield row
+
+    @operation
+    async def export_zip(self, owner: str | Owner | None = None) -> AsyncIterator[bytes]:
+        """Yield a ZIP file with the lines of :meth:`export` and a README, in parts of about 64 KiB."""
+        async for part in to_zip(self._rows(self._scope.resolve(owner))):
+            yield part
+
+    async def _rows(self, owner: Owner) -> AsyncIterator[dict[str, Any]]:
         yield {
             "type": "owner",
             "format": FORMAT,

@@ -27,6 +27,7 @@ __all__ = [
     "admit",
     "admit_turn",
     "authentication",
+    "check_issuers",
     "principal_of",
     "require",
     "require_turn",
@@ -178,6 +179,17 @@ class TokenAuthentication:
             return await self.verifier.verify(token)
         except InvalidTokenError:
             return None
+
+
+async def check_issuers(authenticate: Authenticate) -> dict[str, bool]:
+    """Return whether there are keys of each issuer; missing ones are fetched, at most once in 30 seconds."""
+    if not isinstance(authenticate, TokenAuthentication):
+        return {}
+    issuers = authenticate.verifier.issuers.values()
+    for issuer in issuers:
+        if not issuer.reachable:
+            await issuer.refresh()
+    return {issuer.url: issuer.reachable for issuer in issuers}
 
 
 def authentication(settings: GatewaySettings) -> Authenticate:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
-from threadkeep.gateway.auth import TokenAuthentication
-from threadkeep.gateway.probes import PROBE_SECONDS
+from threadkeep.gateway.auth import check_issuers
+from threadkeep.probes import PROBE_SECONDS
 
 router = APIRouter(tags=["health"])
 
@@ -60,13 +60,8 @@ async def show_readiness(request: Request, response: Response) -> ReadyBody:
         storage = error.code
     except TimeoutError:
         storage = StorageUnavailableError.code
-    unreachable: list[str] = []
-    if isinstance(gateway.authenticate, TokenAuthentication):
-        for issuer in gateway.authenticate.verifier.issuers.values():
-            if not issuer.reachable:
-                await issuer.refresh()
-            if not issuer.reachable:
-                unreachable.append(issuer.url)
+    issuers = await check_issuers(gateway.authenticate)
+    unreachable = [url for url, reachable in issuers.items() if not reachable]
     stopping = gateway.runs.draining
     ready = storage == "ok" and not unreachable and not stopping
     response.status_code = 200 if ready else 503

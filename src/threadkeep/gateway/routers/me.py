@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -13,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from threadkeep.data_flows import list_data_flows
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Limit, Reader, Writer, client_of
-from threadkeep.owners.archive import to_json_lines, to_zip
+from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
@@ -288,11 +288,11 @@ async def export_me(
     request: Request, principal: Reader, file: Annotated[Literal["jsonl", "zip"], Query()] = "jsonl"
 ) -> StreamingResponse:
     """Return everything that is held about the user: as JSON Lines, or as a ZIP file of them and a README."""
-    rows = client_of(request, principal).owners.export()
+    tk = client_of(request, principal)
     if file == "jsonl":
-        return StreamingResponse(to_json_lines(rows), media_type="application/x-ndjson")
+        return StreamingResponse(_lines(tk), media_type="application/x-ndjson")
     headers = {"Content-Disposition": 'attachment; filename="threadkeep.zip"'}
-    return StreamingResponse(to_zip(rows), media_type="application/zip", headers=headers)
+    return StreamingResponse(tk.owners.export_zip(), media_type="application/zip", headers=headers)
 
 
 @router.post("/me/erase")
@@ -366,6 +366,11 @@ def queued_body(turn: QueuedTurn) -> QueuedBody:
         recorded_at=turn.recorded_at,
         due_at=turn.due_at,
     )
+
+
+async def _lines(tk: OwnerClient) -> AsyncIterator[bytes]:
+    async for row in tk.owners.export():
+        yield json.dumps(row, default=str).encode() + b"\n"
 
 
 router.include_router(changes)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadkeep.gateway.auth import check_issuers
 from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit
-from threadkeep.gateway.probes import probe_all
 from threadkeep.gateway.routers.admin import Administrator
 from threadkeep.gateway.routers.me import QueuedBody, queued_body
+from threadkeep.probes import probe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/admin", tags=["admin"], route_class=IdempotentRoute)
 
 _COUNTED_ANEW: Final = timedelta(minutes=1)
+_UNREACHABLE: Final = "issuer_unreachable"
 _LAG: Final = "capture.lag_seconds"
 
 
@@ -149,11 +151,11 @@ async def show_status(request: Request, principal: Administrator) -> StatusBody:
     """Return the state of the service: its parts, the queue, degraded turns and growth. It names no owner."""
     del principal
     gateway: Gateway = request.app.state.gateway
-    parts = await probe_all(gateway)
+    parts = [PartBody.model_validate(one, from_attributes=True) for one in await probe_parts(gateway.tk.app)]
     answers = all(one.error is None for one in parts if one.part == "storage")
     counts = gateway.metrics.counts()
     return StatusBody(
-        parts=[PartBody.model_validate(one, from_attributes=True) for one in parts],
+        parts=[*parts, *await _issuers(gateway)],
         learning=_learning(gateway, await gateway.tk.queue.list()) if answers else None,
         runs_active=gateway.runs.limiter.running,
         runs_waiting=gateway.runs.limiter.waiting,
@@ -183,6 +185,12 @@ async def retry_owned_queue(body: RetryTurnsBody, request: Request, principal: A
         ids = [turn.turn_id for turn in turns if turn.owner == owner]
         retried += await tk.for_owner(owner).queue.retry(ids)
     return OwnedQueueBody(turns=[_owned_body(turn) for turn in retried], total=len(retried))
+
+
+async def _issuers(gateway: Gateway) -> list[PartBody]:
+    issuers = await check_issuers(gateway.authenticate)
+    errors = {url: None if reachable else _UNREACHABLE for url, reachable in issuers.items()}
+    return [PartBody(part="issuer", name=url, error=error, milliseconds=None) for url, error in errors.items()]
 
 
 async def _growth(gateway: Gateway) -> list[SampleBody]:

@@ -1,4 +1,4 @@
-"""Probes: whether each part of the service answers, and how fast."""
+"""Probes: whether each part of a memory answers, and how fast."""
 
 from __future__ import annotations
 
@@ -10,40 +10,36 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.container import PROBED
 from threadkeep.errors import ThreadkeepError
-from threadkeep.gateway.auth import TokenAuthentication
 
 if TYPE_CHECKING:
-    from threadkeep.gateway.app import Gateway
-    from threadkeep.gateway.auth.issuers import Issuer
+    from threadkeep.container import Container
     from threadkeep.services import Services
 
 PROBE_SECONDS: Final = 1.5
 """How long a part may take to answer; one that has stalled is reported after this time."""
 
 TIMED_OUT: Final = "timed_out"
-UNREACHABLE: Final = "issuer_unreachable"
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a part of the service answered.
+    """How a part answered.
 
     Attributes:
-        part: ``storage``, ``threads``, ``embedder``, ``vectors`` or ``issuer``.
-        name: Which one, such as ``postgres``; only that of an issuer is an address.
+        part: ``storage``, ``threads``, ``embedder`` or ``vectors``.
+        name: Which one, such as ``postgres``; no address.
         error: The code of the error; ``None``: it answered.
-        milliseconds: How long the answer took; ``None``: an issuer, which is asked every 10 minutes at most.
+        milliseconds: How long the answer took.
     """
 
     part: str
     name: str
     error: str | None
-    milliseconds: float | None
+    milliseconds: float
 
 
-async def probe_all(gateway: Gateway) -> list[Probe]:
-    """Ask every part at once; it takes :data:`PROBE_SECONDS` at most."""
-    app = gateway.tk.app
+async def probe_parts(app: Container) -> list[Probe]:
+    """Ask every part of a memory at once; it takes :data:`PROBE_SECONDS` at most."""
     probes = [_probe("storage", app.storage.name, lambda: app.call(_positions(app.storage)))]
     if app.checkpointer is not None and app.thread_storage is not app.storage:
         threads = app.thread_storage
@@ -52,8 +48,6 @@ async def probe_all(gateway: Gateway) -> list[Probe]:
         probes.append(_probe("embedder", embedder.name, lambda: app.event_loop.run(embedder.embed(["probe"]))))
     if app.settings.vectors != "exact":
         probes.append(_probe("vectors", app.settings.vectors, lambda: app.call(_ask_vectors)))
-    if isinstance(gateway.authenticate, TokenAuthentication):
-        probes += [_probe_issuer(issuer) for issuer in gateway.authenticate.verifier.issuers.values()]
     return await asyncio.gather(*probes)
 
 
@@ -88,10 +82,3 @@ async def _probe(part: str, name: str, ask: Callable[[], Awaitable[object]]) -> 
     except TimeoutError:
         error = TIMED_OUT
     return Probe(part, name, error, (time.perf_counter() - started) * 1_000)
-
-
-async def _probe_issuer(issuer: Issuer) -> Probe:
-    """Return whether there are keys of an issuer; without keys they are fetched, at most once in 30 seconds."""
-    if not issuer.reachable:
-        await issuer.refresh()
-    return Probe("issuer", issuer.url, None if issuer.reachable else UNREACHABLE, None)
