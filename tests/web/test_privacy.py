@@ -26,7 +26,7 @@ class TestPrivacy:
         open_privacy(page)
         kept = page.get_by_role("group", name="What is kept").get_by_role("row")
         expect(kept.filter(has_text="Conversations")).to_contain_text("you delete them")
-        expect(kept.filter(has_text="Memories")).to_contain_text("the server’s storage (sqlite)")
+        expect(kept.filter(has_text="Memories")).to_contain_text("on the server (sqlite)")
         receivers = page.get_by_role("group", name="Who receives text")
         expect(receivers).to_contain_text("embedder")
         assert str(tmp_path) not in page.content()

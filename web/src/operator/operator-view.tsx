@@ -68,7 +68,7 @@ function Service({ status }: { status: Status }) {
       texts.partNames[part.part] ?? part.part,
       part.name,
       <span className={`badge ${part.error === null ? "" : "bad"}`}>{part.error === null ? texts.answers : texts.isAway(part.error)}</span>,
-      part.milliseconds === null ? "" : texts.milliseconds(part.milliseconds),
+      part.milliseconds === null ? texts.none : texts.milliseconds(part.milliseconds),
     ],
   }));
   return (

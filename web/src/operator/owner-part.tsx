@@ -140,7 +140,7 @@ function Audit({ label }: { label: string }) {
   const entries = audit.value?.entries ?? [];
   return (
     <>
-      <h3>{texts.audit}</h3>
+      <h3>{texts.auditTitle}</h3>
       <form
         className="filters"
         onSubmit={(event) => {
@@ -158,7 +158,7 @@ function Audit({ label }: { label: string }) {
       {audit.value !== null && entries.length === 0 ? <p className="quiet">{words === "" ? texts.noAudit : texts.noAuditFound}</p> : null}
       {entries.length === 0 ? null : (
         <DataTable
-          label={texts.audit}
+          label={texts.auditTitle}
           head={[texts.number, texts.time, texts.actor, texts.reason, texts.change]}
           rows={entries.map((entry) => ({
             key: String(entry.number),
