@@ -101,8 +101,8 @@ function ThreadOptOuts({ out, onChange }: { out: readonly string[]; onChange: (t
             return (
               <li key={threadId}>
                 <span className="grow">{texts.optedOutThread(title)}</span>
-                <button type="button" aria-label={texts.optInThread(title)} onClick={() => onChange(threadId, false)}>
-                  {texts.optIn}
+                <button type="button" aria-label={texts.rememberThreadAgain(title)} onClick={() => onChange(threadId, false)}>
+                  {texts.rememberAgain}
                 </button>
               </li>
             );
