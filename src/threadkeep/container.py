@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MEGABYTE: Final = 1024 * 1024
-
 SWEEP_EVERY: Final = timedelta(minutes=10)
 NOTICE_EVERY: Final = timedelta(seconds=5)
 """How long another process may use its indexes of an owner who was erased or opted out."""
@@ -477,11 +475,9 @@ class Container:
                 return
 
     async def _erase_threads(self, owner: Owner) -> Sequence[str]:
-        return (
-            ()
-            if self.checkpointer is None
-            else await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
-        )
+        if self.checkpointer is None:
+            return ()
+        return await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
 
     async def _start(self) -> Services:
         await self.storage.connect()

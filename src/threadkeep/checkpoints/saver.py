@@ -109,7 +109,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         super().__init__(serde=StrictSerializer(allowed_types))
         patch_type_allowlist()
         listen()
-        terms = terms or LeaseTerms()
         self.storage = storage
         self.directory = ThreadDirectory(storage, clock)
         self._owner: Owner | None = None
@@ -120,7 +119,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._connect = connect or storage.connect
         self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl, telemetry=telemetry)
         self.owners = ThreadOwners(self._threads, self.directory)
-        self._leases = Leases(self._threads, self.owners, loop, terms)
+        self._leases = Leases(self._threads, self.owners, loop, terms or LeaseTerms())
 
     @property
     def is_scoped(self) -> bool:
@@ -153,10 +152,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return Maintenance(self._threads, self._leases, self.directory, self.owners, self.serde, self._owner)
 
     async def run(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
-        """Run *work* of :attr:`maintenance` in the event loop of the storage, connected; callable from any loop.
-
-        *limited*: it may take as long as one call of the storage.
-        """
+        """Run *work* of :attr:`maintenance` in the storage's loop, connected; *limited*: as long as one call of it."""
         self._require_open(work)
         ready = limited and self._leases.connected
         try:
