@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
@@ -33,27 +34,10 @@ def main() -> int:
     parser.add_argument("--workers", type=int, help="how many workers are killed on each storage; otherwise as --n")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = parser.parse_args()
-    rows: dict[str, dict[str, Any]] = {
-        "sigkill": sigkill.run(given.n),
-        "owners": owners.run(given.n * 500),
-        "two_writers": two_writers.run(given.n * 5),
-        "tenants": tenants.run(given.n * 50 if given.tenants is None else given.tenants),
-    }
-    kills = given.n if given.workers is None else given.workers
-    rows["workers_sqlite"] = workers.run(kills)
-    if lacking := PostgresServer.missing():
-        sys.stderr.write(f"workers_postgres is left out: {', '.join(lacking)} is not installed\n")
-    else:
-        with PostgresServer() as server:
-            rows["workers_postgres"] = workers.run(kills, url=server.url)
-    for kind, row in strategies.run(given.n * 10).items():
-        rows[f"strategies_{kind}"] = row
-    for kind, row in erasures.run(given.n).items():
-        rows[f"erasures_{kind}"] = row
-    for kind, row in burst.run(given.n, users=50, seconds=given.n * 0.3).items():
-        rows[f"burst_{kind}"] = row
-    for kind, row in burst.run_outage(seconds=given.n * 0.3).items():
-        rows[f"outage_{kind}"] = row
+    rows: dict[str, dict[str, Any]] = {}
+    for name, row in _rows(given.n, given.n * 50 if given.tenants is None else given.tenants, given.workers or given.n):
+        rows[name] = row
+        sys.stderr.write(f"{name}: {json.dumps(row)}\n")  # what was found is known whatever becomes of the rest
     table = Table("invariant", "tried", "found", title="Invariants")
     for name, row in rows.items():
         found = ", ".join(f"{value} {field}" for field, value in row.items() if field != "n")
@@ -62,6 +46,27 @@ def main() -> int:
     if given.json:
         sys.stdout.write(json.dumps(rows) + "\n")
     return int(any(row.get(field) for row in rows.values() for field in BROKEN))
+
+
+def _rows(n: int, tenants_steps: int, kills: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Run one after the other; yield the name of each and what was found."""
+    yield "sigkill", sigkill.run(n)
+    yield "owners", owners.run(n * 500)
+    yield "two_writers", two_writers.run(n * 5)
+    yield "tenants", tenants.run(tenants_steps)
+    yield "workers_sqlite", workers.run(kills)
+    if lacking := PostgresServer.missing():
+        sys.stderr.write(f"workers_postgres is left out: {', '.join(lacking)} is not installed\n")
+    else:
+        with PostgresServer() as server:
+            yield "workers_postgres", workers.run(kills, url=server.url)
+    for kind in strategies.KINDS:
+        yield f"strategies_{kind}", strategies.run(n * 10, kinds=(kind,))[kind]
+    for kind in erasures.KINDS:
+        yield f"erasures_{kind}", erasures.run(n, kinds=(kind,))[kind]
+    for kind in burst.KINDS:
+        yield f"burst_{kind}", burst.run(n, users=50, seconds=n * 0.3, kinds=(kind,))[kind]
+        yield f"outage_{kind}", burst.run_outage(seconds=n * 0.3, kinds=(kind,))[kind]
 
 
 if __name__ == "__main__":
