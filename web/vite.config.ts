@@ -1,8 +1,15 @@
+import { join } from "node:path";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
 export default defineConfig({
   plugins: [react()],
+  resolve: {
+    alias: {
+      // Its form for browsers decodes `&amp;` by innerHTML, which Trusted Types refuse.
+      "decode-named-character-reference": join(import.meta.dirname, "node_modules/decode-named-character-reference/index.js"),
+    },
+  },
   build: {
     outDir: "../src/threadkeep/web/assets",
     emptyOutDir: true,

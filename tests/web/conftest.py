@@ -58,6 +58,7 @@ class Site:
 
     Attributes:
         gateway: The gateway.
+        browser: The browser.
         network: What is between it and the browsers.
         foreign: The addresses outside it that a page asked for.
         problems: What pages wrote to their consoles as errors, and errors of scripts.
@@ -69,12 +70,12 @@ class Site:
         self.foreign: list[str] = []
         self.problems: list[str] = []
         self._provider = provider
-        self._browser = browser
+        self.browser = browser
         self._contexts: list[BrowserContext] = []
 
     def open(self, user: str = "ana", **options: Any) -> Page:
         """Return a page of a browser in which *user* has signed in."""
-        context = self._browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         self._contexts.append(context)
         context.set_default_timeout(20_000)
         page = context.new_page()

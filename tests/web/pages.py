@@ -26,8 +26,13 @@ def say(page: Page, text: str, *, wait: bool = True) -> None:
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")
     if wait:
-        page.get_by_role("button", name="Stop").wait_for()
-        page.get_by_role("button", name="Send").wait_for()
+        wait_for_reply(page)
+
+
+def wait_for_reply(page: Page) -> None:
+    """Wait until a turn that was begun has ended, and what is learnt from it is told."""
+    page.get_by_role("button", name="Stop").wait_for()
+    page.get_by_role("button", name="Send").wait_for()
 
 
 def begin_chat(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""The types of the page's client are those of the gateway's OpenAPI."""
+"""The sources of the page: its types, which are those of the gateway's OpenAPI, and its pure functions."""
 
 from __future__ import annotations
 
@@ -10,3 +10,9 @@ from tools import web
 @pytest.mark.usefixtures("assets")
 def test_the_types_of_the_client_are_current():
     assert web.api_types() == web.SCHEMA.read_text("utf-8"), "run: make web-api"
+
+
+@pytest.mark.usefixtures("assets")
+def test_the_types_and_pure_parts_of_the_page_are_right():
+    """TypeScript's compiler, and Node's test runner with properties of the event reducer and other pure functions."""
+    web.npm("run", "--silent", "test")

@@ -1,9 +1,9 @@
 // The frame of the page: conversations on the left, the view in the middle, the memory panel on the right.
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { ChatView } from "./chat/chat-view.tsx";
-import { loadTurnMemories } from "./chat/turn-memory.ts";
 import { useChats } from "./chat/use-chats.ts";
 import { setAnnouncer } from "./components/announce.ts";
+import { Boundary } from "./components/boundary.tsx";
 import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
 import { Icon } from "./components/icon.tsx";
 import { MemoryPanel } from "./panel/memory-panel.tsx";
@@ -36,7 +36,6 @@ export function Shell({ user }: { user: User }) {
   useEffect(() => {
     void loadThreads();
     void loadInbox();
-    void loadTurnMemories();
   }, []);
   useEffect(() => setDrawer(null), [fragment]);
   useEffect(() => setTurnKey(null), [chat]);
@@ -52,7 +51,7 @@ export function Shell({ user }: { user: User }) {
 
   return (
     <div className={`frame ${panelOpen && route.view === "chat" ? "" : "without-panel"}`}>
-      <a className="skip" href="#message" onClick={focusMain}>
+      <a className="skip" href="#main" onClick={focusMain}>
         {texts.skip}
       </a>
       <Side name="threads" label={texts.threads} open={drawer === "threads"} onClose={() => setDrawer(null)}>
@@ -79,6 +78,7 @@ export function Shell({ user }: { user: User }) {
           <Profile user={user} />
         </header>
         <SessionEnded user={user} />
+        <Boundary view={fragment}>
         <Suspense fallback={<p className="empty">{texts.loading}</p>}>
           {route.view === "chat" ? (
             <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
@@ -92,6 +92,7 @@ export function Shell({ user }: { user: User }) {
             <PrivacyView user={user} />
           )}
         </Suspense>
+        </Boundary>
         <div className="bottom-bar">
           <Views route={route} waiting={waiting} />
         </div>
@@ -131,7 +132,7 @@ const isNarrow = () => window.matchMedia("(max-width: 899px)").matches;
 
 function focusMain(event: { preventDefault: () => void }) {
   event.preventDefault();
-  (document.getElementById("message") ?? document.querySelector<HTMLElement>("main"))?.focus();
+  (document.getElementById("message") ?? document.getElementById("main"))?.focus();
 }
 
 interface SideProps {

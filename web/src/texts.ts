@@ -15,6 +15,8 @@ export const texts = {
   unavailable: "The server cannot be reached. Check the connection, then try again.",
   tryAgain: "Try again",
   loading: "Loading …",
+  broken: "This part of the page could not be shown. The server may be newer than the page.",
+  reload: "Reload",
   close: "Close",
   cancel: "Cancel",
   save: "Save",

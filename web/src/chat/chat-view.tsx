@@ -28,7 +28,8 @@ export function ChatView({ chat, messageId, shownTurn, onShowTurn }: ChatViewPro
   }, [state.notice]);
   useAnnouncements(state);
   return (
-    <main className="chat" aria-label={texts.conversation}>
+    <main id="main" className="chat" aria-label={texts.conversation} tabIndex={-1}>
+      {state.exchanges.length === 0 ? null : <h1 className="unseen">{texts.conversation}</h1>}
       {state.failure !== null ? (
         <Failure state={state} chat={chat} />
       ) : (

@@ -5,9 +5,11 @@ import { applyEvent, newTurn, type Turn } from "../events/turn.ts";
 import type { RunEvent } from "../events/types.ts";
 import { branchPoints, type BranchPoint, type Checkpoint } from "./branches.ts";
 import { exchangesOf, lastTurn, type Exchange } from "./exchanges.ts";
+import { loadTurnMemories } from "./turn-memory.ts";
 
 const historyLimit = 100;
 const flushMilliseconds = 40;
+const renderShare = 4; // a long reply is shown less often, so that the page has time for the user
 
 export type Connection = "idle" | "connecting" | "streaming" | "reconnecting";
 
@@ -162,7 +164,7 @@ export class Chat {
       this.#change({ exchanges, loading: false, failure: null, tip: null });
       const last = exchanges.at(-1);
       if (state.run_id && last !== undefined && !last.seen) await this.#rejoin(state.run_id, last);
-      await this.#learnBranches();
+      await Promise.all([this.#learnBranches(), loadTurnMemories()]);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.#change({ loading: false, failure: error });
@@ -191,7 +193,15 @@ export class Chat {
 
   async #follow(begin: () => Promise<Response>): Promise<void> {
     this.#reading = new AbortController();
-    const timer = setInterval(() => this.#flush(), flushMilliseconds);
+    let reading = true;
+    let timer = setTimeout(show, flushMilliseconds);
+    const flush = () => this.#flush();
+    async function show() {
+      const began = performance.now();
+      flush();
+      await new Promise((resolve) => setTimeout(resolve)); // by then the page has rendered it
+      if (reading) timer = setTimeout(show, Math.max(flushMilliseconds, (performance.now() - began) * renderShare));
+    }
     const onEvent = (event: RunEvent) => void this.#waiting.push(event);
     const onConnected = (connected: boolean) => this.#change({ connection: connected ? "streaming" : "reconnecting" });
     try {
@@ -200,7 +210,8 @@ export class Chat {
       if (!(error instanceof ApiError)) throw error;
       this.#change({ notice: error });
     } finally {
-      clearInterval(timer);
+      clearTimeout(timer);
+      reading = false;
       this.#flush();
       this.#end();
     }

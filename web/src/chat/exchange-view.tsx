@@ -31,7 +31,7 @@ export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps)
     <article className={`exchange ${shown ? "shown" : ""}`}>
       <UserMessage {...props} sought={soughtMessage !== null && soughtMessage === exchange.messageId} />
       <div className="reply" aria-busy={running}>
-        <h3 className="unseen">{texts.agent}</h3>
+        <h2 className="unseen">{texts.agent}</h2>
         {parts.map((part, index) => (
           <Part key={part.kind === "text" ? part.messageId : `${part.call.id}-${index}`} part={part} sought={soughtMessage} />
         ))}
@@ -56,7 +56,7 @@ function UserMessage({ chat, exchange, branch, busy, sought }: ExchangeViewProps
   const [edits, setEdits] = useState(false);
   return (
     <div className={`question ${sought ? "sought" : ""}`}>
-      <h3 className="unseen">{texts.you}</h3>
+      <h2 className="unseen">{texts.you}</h2>
       {exchange.files.length === 0 ? null : (
         <ul className="sent-files">
           {exchange.files.map((name, index) => (
@@ -147,13 +147,13 @@ function ToolLine({ call }: { call: ToolCall }) {
       </summary>
       {call.args === null ? null : (
         <>
-          <h4>{texts.arguments}</h4>
+          <h3>{texts.arguments}</h3>
           <pre tabIndex={0}>{JSON.stringify(call.args, null, 2)}</pre>
         </>
       )}
       {call.result === null ? null : (
         <>
-          <h4>{texts.result}</h4>
+          <h3>{texts.result}</h3>
           <pre tabIndex={0}>{call.result.text}</pre>
         </>
       )}

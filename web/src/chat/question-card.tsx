@@ -21,7 +21,7 @@ export function QuestionCard({ interrupt, only, disabled, onAnswer }: QuestionCa
         <ToolQuestions tools={question.tools} disabled={disabled} onAnswer={answer} />
       ) : question.kind === "proposal" ? (
         <>
-          <h4>{texts.question}</h4>
+          <h3>{texts.question}</h3>
           <p>{question.text}</p>
           <p className="quiet">{texts.proposalReason(question.reason)}</p>
           <div className="actions">
@@ -73,7 +73,7 @@ function ToolCard({ tool, disabled, onDecide }: { tool: ToolQuestion; disabled: 
   }
   return (
     <>
-      <h4>{texts.questionTool(tool.name)}</h4>
+      <h3>{texts.questionTool(tool.name)}</h3>
       {tool.description === "" ? null : <p>{tool.description}</p>}
       {edited === null ? (
         <pre tabIndex={0}>{JSON.stringify(tool.args, null, 2)}</pre>
@@ -119,7 +119,7 @@ function FreeQuestion({ text, disabled, onAnswer }: { text: string; disabled: bo
         if (answer.trim() !== "") onAnswer(answer.trim());
       }}
     >
-      <h4>{texts.question}</h4>
+      <h3>{texts.question}</h3>
       <p className="question-text">{text}</p>
       <label htmlFor={id}>{texts.answerLabel}</label>
       <input id={id} value={answer} onChange={(event) => setAnswer(event.target.value)} />

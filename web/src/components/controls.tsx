@@ -133,6 +133,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   useEffect(() => {
     const shown = dialog.current;
     if (shown !== null && !shown.open) shown.showModal();
+    shown?.querySelector<HTMLElement>("[data-autofocus]")?.focus();
     return () => shown?.close();
   }, []);
   return (
@@ -214,9 +215,9 @@ export function TextDialog({ title, label, text, action, hint, danger = false, m
         {hint === undefined ? null : <p>{hint}</p>}
         <label htmlFor={id}>{label}</label>
         {rows === 1 ? (
-          <input ref={field} id={id} defaultValue={text} maxLength={maxLength} autoFocus />
+          <input ref={field} id={id} defaultValue={text} maxLength={maxLength} data-autofocus />
         ) : (
-          <textarea ref={field} id={id} defaultValue={text} rows={rows} autoFocus />
+          <textarea ref={field} id={id} defaultValue={text} rows={rows} data-autofocus />
         )}
         <div className="actions">
           <button type="button" onClick={onClose}>

@@ -4,7 +4,7 @@ import { texts } from "../texts.ts";
 
 export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   return (
-    <main className="page" aria-label={title} tabIndex={-1}>
+    <main id="main" className="page" aria-label={title} tabIndex={-1}>
       <header className="page-head">
         <h1>{title}</h1>
         <span className="grow" />

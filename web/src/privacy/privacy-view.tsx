@@ -223,7 +223,7 @@ function Erase({ user }: { user: User }) {
             >
               <p>{texts.eraseHint}</p>
               <label htmlFor={id}>{texts.eraseLabel(texts.eraseWord)}</label>
-              <input id={id} value={typed} autoComplete="off" autoFocus onChange={(event) => setTyped(event.target.value)} />
+              <input id={id} value={typed} autoComplete="off" data-autofocus onChange={(event) => setTyped(event.target.value)} />
               <div className="actions">
                 <button type="button" onClick={close}>
                   {texts.cancel}

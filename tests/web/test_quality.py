@@ -1,0 +1,148 @@
+"""What the page weighs, that it needs no mouse, and that axe finds nothing."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import OpenSite
+from tests.web.pages import open_privacy, panel, say
+from threadkeep.testing import ScriptedModel
+from tools import web
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+AXE = web.SOURCES / "node_modules" / "axe-core" / "axe.min.js"
+FIRST_LOAD_BYTES = 180_000
+FIRST_LOAD_REQUESTS = 6
+MARKDOWN = (
+    "# Plan\n\n1. Walk\n2. [Rest](https://example.com)\n\n```\ncode\n```\n\n"
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x] done"
+)
+FOCUSED_NAME = """() => {
+    const element = document.activeElement;
+    return element.ariaLabel || element.labels?.[0]?.textContent || element.textContent;
+}"""
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 800}},
+}
+
+
+def violations(page: Page) -> list[str]:
+    """Return what axe finds on the page, with the elements."""
+    page.wait_for_timeout(300)  # colours that are in transition are no colours of the design
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("async () => (await axe.run()).violations")
+    return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']]}" for one in found]
+
+
+def test_the_first_load(open_site: OpenSite, assets: Path):
+    """At most 180 kB, gzipped, in at most 6 requests, of a user who is signed in."""
+    site = open_site()
+    page = site.open()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.reload()
+    page.get_by_text("No conversations yet.").wait_for()
+    page.wait_for_load_state("networkidle")
+    paths = [urlsplit(url).path for url in requests if not url.startswith("data:")]
+    names = ["index.html" if path == "/" else path.removeprefix("/") for path in paths]
+    size = sum(len(gzip.compress((assets / name).read_bytes(), 9)) for name in names if (assets / name).is_file())
+
+    assert len(paths) <= FIRST_LOAD_REQUESTS, paths
+    assert 0 < size <= FIRST_LOAD_BYTES
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing(open_site: OpenSite, look: str):
+    """In every view, with what it shows filled."""
+    site = open_site(ScriptedModel(replies=(MARKDOWN,)))
+    page = site.open(**LOOKS[look])
+    found = {"empty": violations(page)}
+    say(page, "I live in Rome. Always answer in French.")
+    expect(page.get_by_text("1 waits for you")).to_be_visible()
+    say(page, "Where do I live?")
+    found["chat"] = violations(page)
+    if look == "phone":
+        page.locator(".memory-line").last.click()
+        panel(page).get_by_role("listitem").first.wait_for()
+        found["panel"] = violations(page)
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Show conversations").click()
+        found["conversations"] = violations(page)
+        page.keyboard.press("Escape")
+    else:
+        panel(page).get_by_role("button").first.click()
+        found["menu"] = violations(page)
+        page.get_by_role("menuitem", name="Correct").click()
+        found["dialog"] = violations(page)
+        page.keyboard.press("Escape")
+    for view in ("Memory", "Inbox"):
+        page.evaluate(f"location.hash = '#/{view.lower()}'")
+        page.get_by_role("main", name=view).get_by_role("listitem").first.wait_for()
+        found[view] = violations(page)
+    page.evaluate("location.hash = '#/memory'")
+    page.get_by_role("link", name="Details").first.click()
+    page.get_by_role("heading", name="History").wait_for()
+    found["memory"] = violations(page)
+    open_privacy(page)
+    found["privacy"] = violations(page)
+    page.get_by_role("button", name="Erase everything").click()
+    found["erase"] = violations(page)
+
+    assert {view: one for view, one in found.items() if one} == {}
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the element with this name has the focus."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        focused = page.evaluate(FOCUSED_NAME)
+        if focused and focused.startswith(name):
+            return
+    pytest.fail(f"Tab does not reach {name}.")
+
+
+def test_a_memory_is_corrected_by_keyboard_alone(open_site: OpenSite):
+    site = open_site()
+    page = site.open()
+    page.keyboard.type("I live in Rome.")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("learnt 1")).to_be_visible()
+    tab_to(page, "New chat")
+    page.keyboard.press("Enter")
+    page.get_by_text("What shall we talk about?").wait_for()
+    tab_to(page, "Message")
+    page.keyboard.type("Where do I live?")
+    page.keyboard.press("Enter")
+    memory = panel(page).get_by_role("listitem").filter(has_text="I live in Rome")
+    memory.wait_for()
+    tab_to(page, "Actions for the memory: I live in Rome")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem", name="Correct")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("menuitem", name="Pin")).to_be_focused()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("What is true")).to_be_focused()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("I live in Oslo.")
+    tab_to(page, "Save")
+    page.keyboard.press("Enter")
+    expect(panel(page).get_by_role("listitem").filter(has_text="I live in Oslo.")).to_be_visible()
+
+
+def test_a_page_without_javascript_says_what_it_needs(open_site: OpenSite):
+    site = open_site()
+    context = site.browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(site.network.origin)
+    assert "This page needs JavaScript" in page.locator("body").inner_text()
+    context.close()
