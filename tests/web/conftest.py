@@ -41,9 +41,9 @@ def assets() -> Path:
         missing(f"The web page cannot be built: {error}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(assets: Path) -> Iterator[Browser]:
-    """A Chromium of this machine."""
+    """A Chromium of this machine. It runs an event loop, so a module that uses it has no asynchronous test."""
     program = chromium()
     if program is None:
         missing("There is no Chromium on this machine; on Debian: apt install chromium")
