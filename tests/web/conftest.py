@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.gateway import conftest as gateway_conftest
 from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
@@ -23,6 +23,12 @@ from tools import web
 
 open_gateway = gateway_conftest.open_gateway
 provider = gateway_conftest.provider
+
+
+PATIENCE_MILLISECONDS = 30_000
+"""How long a test waits for what a page shows, on a machine with other work."""
+
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 
 
 def missing(what: str) -> NoReturn:
@@ -77,7 +83,7 @@ class Site:
         """Return a page of a browser in which *user* has signed in."""
         context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         self._contexts.append(context)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
         page = context.new_page()
         page.on("request", lambda request: self._note(request.url))
         page.on("pageerror", lambda error: self.problems.append(str(error)))

@@ -225,6 +225,7 @@ class TestSession:
             page.get_by_role("alert").get_by_role("button", name="Sign in").click()
         tab.value.get_by_label("Message", exact=True).wait_for()
         page.get_by_role("button", name="I have signed in").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
         page.get_by_label("Message", exact=True).focus()
         page.keyboard.press("Enter")
         expect(page.locator(".reply")).to_contain_text("Noted.")

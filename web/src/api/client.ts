@@ -32,6 +32,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether a request was refused because its session has ended, or another tab has begun a new one. */
+export function isSessionOver(error: ApiError): boolean {
+  return error.status === 401 || error.code === "csrf_refused";
+}
+
 let csrfToken: string | null = null;
 
 /** Set what requests of this session repeat in the header X-CSRF-Token; null: the server has no sessions. */

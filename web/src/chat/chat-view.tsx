@@ -1,6 +1,7 @@
 // The conversation that is shown: its exchanges, and the composer below them.
 import { useEffect, useRef, useState } from "react";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
+import { isSessionOver } from "../api/client.ts";
 import { announce } from "../components/announce.ts";
 import { IconButton } from "../components/controls.tsx";
 import { chatAddress } from "../route.ts";
@@ -24,7 +25,7 @@ export function ChatView({ chat, messageId, shownTurn, onShowTurn }: ChatViewPro
   const state = useChatState(chat);
   useEffect(() => chat.reload(), [chat]);
   useEffect(() => {
-    if (state.notice?.status === 401) sessionEnded.set(true);
+    if (state.notice !== null && isSessionOver(state.notice)) sessionEnded.set(true);
   }, [state.notice]);
   useAnnouncements(state);
   return (

@@ -1,6 +1,6 @@
 // What a view reads when it is shown.
 import { useCallback, useEffect, useState } from "react";
-import { ApiError } from "../api/client.ts";
+import { ApiError, isSessionOver } from "../api/client.ts";
 import { sessionEnded } from "../stores/toasts.ts";
 
 export interface Loaded<T> {
@@ -19,7 +19,7 @@ export function useLoaded<T>(read: () => Promise<T>): Loaded<T> {
       (value) => current && setState({ value, error: null }),
       (error: unknown) => {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status === 401) sessionEnded.set(true);
+        if (isSessionOver(error)) sessionEnded.set(true);
         if (current) setState((before) => ({ value: before.value, error }));
       },
     );

@@ -1,5 +1,5 @@
 // Short sentences about what was done or failed, each with at most one action.
-import { ApiError } from "../api/client.ts";
+import { ApiError, isSessionOver } from "../api/client.ts";
 import { announce } from "../components/announce.ts";
 import { texts } from "../texts.ts";
 import { Store } from "./store.ts";
@@ -33,7 +33,7 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
     return true;
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 401) sessionEnded.set(true);
+    if (isSessionOver(error)) sessionEnded.set(true);
     else showToast(error.status === 0 ? texts.unavailable : texts.failed(error.message));
     return false;
   }
