@@ -22,17 +22,14 @@ class SlowModel(ScriptedModel):
 
 
 def say(page: Page, text: str, *, wait: bool = True) -> None:
-    """Send a message, and wait for the end of the turn."""
+    """Send a message, and wait for the end of the turn, and for what is learnt from it."""
+    asked = page.locator(".question")
+    count = asked.count()
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")
+    asked.nth(count).wait_for()  # from then on, until the end, there is no button to send
     if wait:
-        wait_for_reply(page)
-
-
-def wait_for_reply(page: Page) -> None:
-    """Wait until a turn that was begun has ended, and what is learnt from it is told."""
-    page.get_by_role("button", name="Stop").wait_for()
-    page.get_by_role("button", name="Send").wait_for()
+        page.get_by_role("button", name="Send").wait_for()
 
 
 def begin_chat(page: Page) -> None:

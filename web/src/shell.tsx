@@ -79,19 +79,19 @@ export function Shell({ user }: { user: User }) {
         </header>
         <SessionEnded user={user} />
         <Boundary view={fragment}>
-        <Suspense fallback={<p className="empty">{texts.loading}</p>}>
-          {route.view === "chat" ? (
-            <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
-          ) : route.view === "memory" ? (
-            <MemoryView user={user} memoryId={route.memoryId} />
-          ) : route.view === "inbox" ? (
-            <InboxView user={user} />
-          ) : route.view === "operator" && user.scopes.has("admin") ? (
-            <OperatorView label={route.label} />
-          ) : (
-            <PrivacyView user={user} />
-          )}
-        </Suspense>
+          <Suspense fallback={<p className="empty">{texts.loading}</p>}>
+            {route.view === "chat" ? (
+              <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
+            ) : route.view === "memory" ? (
+              <MemoryView user={user} memoryId={route.memoryId} />
+            ) : route.view === "inbox" ? (
+              <InboxView user={user} />
+            ) : route.view === "operator" && user.scopes.has("admin") ? (
+              <OperatorView label={route.label} />
+            ) : (
+              <PrivacyView user={user} />
+            )}
+          </Suspense>
         </Boundary>
         <div className="bottom-bar">
           <Views route={route} waiting={waiting} />
