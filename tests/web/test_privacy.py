@@ -37,7 +37,7 @@ class TestPrivacy:
         page.get_by_role("link", name="I live in Rome.").click()
         say(page, "I have a dog called Rex.")
         open_privacy(page)
-        page.get_by_role("button", name="Remember “I live in Rome.” again").click()
+        page.get_by_role("button", name="Remember again: “I live in Rome.”").click()
         expect(page.get_by_text("is not remembered.")).to_be_hidden()
         page.get_by_text("Remember me").click()
         expect(page.get_by_role("switch")).not_to_be_checked()
