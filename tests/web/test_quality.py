@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.gateway.dead_turns import add_dead_turn
+from tests.gateway.oidc import OidcProvider
 from tests.web.conftest import OpenSite
 from tests.web.pages import open_privacy, panel, say
 from threadkeep.testing import ScriptedModel
@@ -60,10 +62,27 @@ def test_the_first_load(open_site: OpenSite, assets: Path):
     assert 0 < size <= FIRST_LOAD_BYTES
 
 
+def operator_violations(page: Page, label: str) -> dict[str, list[str]]:
+    """Return what axe finds in the view for operators that shows an owner, and in a dialog of it."""
+    page.evaluate("label => { location.hash = `#/operator/${encodeURIComponent(label)}` }", label)
+    for name in ("Parts of the service", "Turns not learnt from", "Audit"):
+        page.get_by_role("group", name=name).wait_for()
+    for table in page.get_by_text("As a table").all():
+        table.click()
+    found = {"operator": violations(page)}
+    page.get_by_role("button", name="Suspend").click()
+    found["suspend"] = violations(page)
+    page.keyboard.press("Escape")
+    return found
+
+
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(open_site: OpenSite, look: str):
+def test_axe_finds_nothing(open_site: OpenSite, provider: OidcProvider, tmp_path: Path, look: str):
     """In every view, with what it shows filled."""
-    site = open_site(ScriptedModel(replies=(MARKDOWN,)))
+    provider.groups["ana"] = ["staff"]
+    site = open_site(ScriptedModel(replies=(MARKDOWN,)), group_scopes={"staff": ["admin"]})
+    for thread_id in ("one", "two"):
+        add_dead_turn(f"sqlite:///{tmp_path / 'memory.db'}", site.owner("bo"), "I live in Quito.", thread_id)
     page = site.open(**LOOKS[look])
     found = {"empty": violations(page)}
     say(page, "I live in Rome. Always answer in French.")
@@ -92,7 +111,11 @@ def test_axe_finds_nothing(open_site: OpenSite, look: str):
     page.get_by_role("link", name="Details").first.click()
     page.get_by_role("heading", name="History").wait_for()
     found["memory"] = violations(page)
+    found |= operator_violations(page, site.owner("ana").label)
     open_privacy(page)
+    page.get_by_label("Leave a conversation out").select_option(index=1)
+    page.get_by_role("button", name="Do not remember it").click()
+    page.get_by_role("list", name="Conversations that are not remembered").wait_for()
     found["privacy"] = violations(page)
     page.get_by_role("button", name="Erase everything").click()
     found["erase"] = violations(page)
