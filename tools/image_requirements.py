@@ -41,13 +41,13 @@ _ENTRY: Final = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==")
 
 
 def locked(text: str) -> dict[str, str]:
-    """Return the entries of a lock, with their hashes, by the name of the package."""
+    """Return the entries of a lock, with their hashes, by the name of the package; a version for each Python."""
     entries: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
         if found := _ENTRY.match(line):
             name = canonicalize_name(found[1])
-            entries[name] = line
+            entries[name] = f"{entries[name]}\n{line}" if name in entries else line
         elif line.startswith((" ", "\t")) and name:
             entries[name] += f"\n{line}"
     return entries

@@ -17,6 +17,7 @@ from threadkeep.observability import current_trace_id
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
+    from threadkeep.settings import Settings
 
 LOGGERS: Final = ("threadkeep", "uvicorn", "uvicorn.error")
 """The loggers of a server. Others keep their handlers: what they log is the application's."""
@@ -62,8 +63,10 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def use_json_logs() -> None:
-    """Let the loggers of a server write JSON to standard error from now on."""
+def use_log_format(settings: Settings) -> None:
+    """Let the loggers of a server write JSON to standard error from now on, if THREADKEEP_LOG_FORMAT asks for it."""
+    if settings.log_format != "json":
+        return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     for name in LOGGERS:

@@ -18,6 +18,7 @@ from tests.gateway.conftest import Open
 from tests.gateway.test_lifetime import until
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.settings import Settings, secret_file_variables, variables_of
+from tools import image_requirements
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -139,6 +140,14 @@ class TestImage:
         entries = re.split(r"\n(?=\S)", (DEPLOY / "requirements.txt").read_text().strip())[1:]
         assert [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry] == []
         assert not [entry for entry in entries if entry.startswith(("pytest", "hypothesis", "ruff"))]
+
+    def test_each_version_of_a_package_is_there(self):
+        """A package has one for each range of Pythons: of NumPy there are two in the lock."""
+        lock = image_requirements.locked((ROOT / "requirements.lock").read_text())
+        text = (DEPLOY / "requirements.txt").read_text()
+
+        assert lock["numpy"].count("numpy==") == 2
+        assert lock["numpy"] in text
 
     def test_the_version_of_the_chart_is_that_of_the_package(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())

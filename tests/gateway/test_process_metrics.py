@@ -20,7 +20,7 @@ from tests.gateway.conftest import Open
 from tests.gateway.test_metrics import exported, scraped
 from tests.gateway.test_serve import free_port
 from threadkeep.gateway.process_metrics import HISTOGRAMS, STATES
-from threadkeep.json_logs import JsonFormatter, OwnerDigests, use_json_logs
+from threadkeep.json_logs import JsonFormatter, OwnerDigests
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 
@@ -126,14 +126,16 @@ class TestLog:
     def test_the_server_and_its_loggers_write_json(self):
         """In a process of its own: the handlers of this one stay."""
         program = (
-            "import logging; from threadkeep.json_logs import use_json_logs; use_json_logs();"
+            "import logging; from threadkeep.json_logs import use_log_format; from threadkeep.settings import Settings;"
+            "use_log_format(Settings.load());"
             "logging.getLogger('threadkeep').info('one'); logging.getLogger('uvicorn.error').warning('two')"
         )
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        environment = {**os.environ, "THREADKEEP_LOG_FORMAT": "json"}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
         lines = [json.loads(line) for line in done.stderr.splitlines()]
         assert [(line["logger"], line["level"], line["message"]) for line in lines] == [
             ("threadkeep", "info", "one"),
             ("uvicorn.error", "warning", "two"),
         ]
-        assert use_json_logs.__doc__

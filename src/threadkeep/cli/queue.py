@@ -25,7 +25,7 @@ from threadkeep.cli.output import (
     wait,
 )
 from threadkeep.errors import optional_import
-from threadkeep.json_logs import use_json_logs
+from threadkeep.json_logs import use_log_format
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
@@ -65,8 +65,7 @@ def worker(
 
     settings = load_settings(data_dir)
     number = concurrency or settings.workers or _WORKERS
-    if settings.log_format == "json":
-        use_json_logs()
+    use_log_format(settings)
     if settings.capture == "off":
         err.print("THREADKEEP_CAPTURE is off: there is nothing to learn from.")
         raise typer.Exit(1)

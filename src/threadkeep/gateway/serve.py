@@ -25,7 +25,7 @@ from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.metrics import export_metrics
 from threadkeep.gateway.settings import GatewaySettings
-from threadkeep.json_logs import use_json_logs
+from threadkeep.json_logs import use_log_format
 from threadkeep.observability import log
 from threadkeep.settings import Settings, load_settings
 
@@ -114,6 +114,7 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         access_log=False,
         server_header=False,
     )
+    use_log_format(load_settings(Settings))  # uvicorn has set up its loggers by now
     with bind(host, port) as listening, _exits_cleanly():
         address, number, *_ = listening.getsockname()
         _log.info("Threadkeep is running on http://%s:%d", f"[{address}]" if ":" in address else address, number)
@@ -216,8 +217,7 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
         SettingsError: A setting is missing or invalid; the message names it.
     """
     settings, library = GatewaySettings.load(), load_settings(Settings)
-    if library.log_format == "json":
-        use_json_logs()
+    use_log_format(library)
     tk = threadkeep.open(settings=library)
     app = create_app(tk, load_graph(graph or settings.graph, tk), settings)
     runs: RunRegistry = app.state.gateway.runs
