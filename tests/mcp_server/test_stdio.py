@@ -150,7 +150,7 @@ class TestProcess:
         program = f"import sys; sys.modules[{missing!r}] = None; {COMMAND}"
         command = [sys.executable, "-c", program, "mcp", "--data-dir", str(tmp_path)]
         done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == (1 if expected else 0), done.stderr[-500:]
+        assert done.returncode == (2 if expected else 0), done.stderr[-500:]
         assert expected in " ".join(done.stderr.split())
 
 
