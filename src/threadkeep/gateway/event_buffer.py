@@ -23,7 +23,7 @@ class EventBuffer:
         self._size = 0
         self._last = 0
         self._closed = False
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Future[bool]] = set()
 
     @property
     def last(self) -> int:
@@ -65,13 +65,21 @@ class EventBuffer:
         """Wait until there is an event behind *number* or the end; return whether there is, within *seconds*."""
         if self._last > number or self._closed:
             return True
+        loop = asyncio.get_running_loop()
+        changed: asyncio.Future[bool] = loop.create_future()
+        self._waiting.add(changed)
+        timer = loop.call_later(seconds, _resolve, changed, False)  # noqa: FBT003 - the result: it waited too long
         try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+            return await changed
+        finally:
+            timer.cancel()
+            self._waiting.discard(changed)
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for changed in self._waiting:
+            _resolve(changed, True)  # noqa: FBT003 - the result
+
+
+def _resolve(changed: asyncio.Future[bool], result: bool) -> None:  # noqa: FBT001 - called by the loop
+    if not changed.done():
+        changed.set_result(result)
