@@ -98,12 +98,16 @@ class Fuzzer:
             return chance.choice(schema.get("enum") or [schema["const"]])
         plain: dict[str | None, Callable[[], Any]] = {
             "object": lambda: self._object(schema),
-            "array": lambda: [self._value(schema["items"], name) for _ in range(chance.randrange(1, 3))],
+            "array": lambda: [self._value(one, name) for one in self._items(schema)],
             "integer": lambda: chance.randrange(1, 10),
             "boolean": lambda: chance.random() < 0.5,
             "null": lambda: None,
         }
         return plain.get(schema.get("type"), lambda: chance.choice(self._pool["text"]))()
+
+    def _items(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the schemas of the items of an array: of a pair's, or of one or two of the same kind."""
+        return schema.get("prefixItems") or [schema["items"]] * self._chance.randrange(1, 3)
 
     def _object(self, schema: dict[str, Any]) -> dict[str, Any]:
         required = schema.get("required", ())
