@@ -58,8 +58,8 @@ class TestExtract:
         ],
     )
     def test_behaviour_is_distinguished_from_facts(self, text: str):
-        """It is asked about, as a model's extractor does; a name to be called by is a fact."""
-        assert [found.kind for found in extract_candidates(turn_of(("user", text)))] == ["procedural", "episodic"]
+        """It waits for approval, and no passage recalls it before; a name to be called by is a fact."""
+        assert [found.kind for found in extract_candidates(turn_of(("user", text)))] == ["procedural"]
         assert facts(turn_of(("user", "Call me Max."))) == ["Call me Max."]
 
     def test_whom_it_is_said_to_is_cut_off(self):

@@ -83,7 +83,7 @@ class TestStreams:
 
     def test_an_export_is_imported_through_a_pipe(self, folder: Path):
         run("memories", "add", "Half \ud800 a pair, 日本語")
-        exported = run("memories", "export", "-o", "-").stdout
+        exported = run("memories", "export", "-").stdout
 
         result = answer("memories", "import", "-", "--data-dir", str(folder / "other"), stdin=exported)
 
@@ -96,7 +96,7 @@ class TestStreams:
     def test_everything_of_an_owner_is_written_to_standard_output(self, folder: Path):
         run("memories", "add", "I live in Lisbon.")
 
-        lines = run("owners", "export", "-o", "-").stdout.splitlines()
+        lines = run("owners", "export", "-").stdout.splitlines()
 
         assert json.loads(lines[0])["user_id"] == USER
         assert not (folder / "-").exists()
@@ -120,6 +120,7 @@ class TestThreads:
         assert shown.index("Lisbon") < shown.index("two cats")
         assert [message["role"] for message in row["messages"]] == ["user", "assistant", "user", "assistant"]
         assert row["stats"]["checkpoints"] > 1
+        assert answer("threads", "list")[0]["metadata"] == {}, "an object, not its text"
 
     def test_threads_are_deleted_by_whole_ids_only(self):
         """They are chosen by applications: team is not team-2."""

@@ -116,7 +116,9 @@ class TestHowToBehave:
 
         assert "Remember “Always answer in French.”? y or n" in said
         assert "Remembered: Always answer in French." in said
+        assert "learnt:" not in said, "nothing of it is kept before the answer"
         assert memories("procedural") == ["Always answer in French."]
+        assert memories("episodic") == []
 
     def test_a_rule_that_is_refused_is_not_asked_again(self):
         said = talk("Always answer in French.", "no", "Always answer in French.")

@@ -130,8 +130,8 @@ class TestMemories:
         """Any text survives; the file is for its owner only and is never overwritten."""
         run("memories", "add", "half \ud800 a pair, 日本語", "--user", USER)
 
-        assert run("memories", "export", "--user", USER, "-o", "out.jsonl").exit_code == 0
-        again = CliRunner().invoke(app, ["memories", "export", "--user", USER, "-o", "out.jsonl"])
+        assert run("memories", "export", "--user", USER, "out.jsonl").exit_code == 0
+        again = CliRunner().invoke(app, ["memories", "export", "--user", USER, "out.jsonl"])
 
         (line,) = (folder / "out.jsonl").read_text().splitlines()
         assert json.loads(line)["text"] == "half \ud800 a pair, 日本語"

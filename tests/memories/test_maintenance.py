@@ -315,12 +315,12 @@ class TestCommands:
         assert "I live in Lisbon." in run("memories", "list").stdout
         assert "0 would be merged" in run("memories", "consolidate", "--dry-run").stdout
 
-        run("owners", "export", "-o", str(tmp_path / "mine"))
-        run("owners", "export", "-o", str(tmp_path / "mine.zip"))
+        run("owners", "export", str(tmp_path / "mine"))
+        run("owners", "export", str(tmp_path / "mine.zip"))
         assert (tmp_path / "mine" / "README.md").read_text() == README
         with zipfile.ZipFile(tmp_path / "mine.zip") as packed:
             assert sorted(packed.namelist()) == ["README.md", "export.jsonl"]
-        run("owners", "export", "-o", str(tmp_path / "mine.zip"), code=1)
+        run("owners", "export", str(tmp_path / "mine.zip"), code=1)
         file = str(tmp_path / "mine" / "export.jsonl")
         assert "1 new" in run("memories", "import", file, "--user", "bob").stdout
         assert "1 there already" in run("memories", "import", file, "--user", "bob").stdout

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json as json_module
 import os
 import sys
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar, cast
 from unicodedata import category
 
 import typer
@@ -45,7 +45,7 @@ DataDir = Annotated[
         "--data-dir", help="Folder of the SQLite files.", show_default=False, parser=_folder, metavar="<path>"
     ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - or unset: standard output.")]
+Output = Annotated[Path | None, typer.Argument(help="The new file; - or unset: standard output.", metavar="[FILE]")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")
@@ -229,8 +229,12 @@ def to_json(value: object) -> str:
     """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts, durations in seconds."""
     from pydantic_core import to_jsonable_python
 
-    plain_value = to_jsonable_python(value, timedelta_mode="float", serialize_unknown=True)
+    plain_value = to_jsonable_python(value, timedelta_mode="float", fallback=_fallback)
     return json_module.dumps(plain_value, ensure_ascii=True)
+
+
+def _fallback(value: object) -> object:
+    return dict(cast("Mapping[object, object]", value)) if isinstance(value, Mapping) else str(value)
 
 
 def to_json_lines(rows: Iterable[object]) -> str:

@@ -57,8 +57,8 @@ def export(
     user: User = DEFAULT_USER,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="File to write; a .zip or a folder gets a README, too; - or unset: standard output."
+        typer.Argument(
+            help="The new file; a .zip or a folder gets a README, too; - or unset: standard output.", metavar="[FILE]"
         ),
     ] = None,
     data_dir: DataDir = None,

@@ -93,7 +93,7 @@ class TestLearn:
         assert waiting["User banks with Evil Bank"].trust == "assistant"
         assert waiting["Always answer in French"].trust == "user"
         assert set(receipt.proposal_ids) == {one.proposal_id for one in waiting.values()}
-        assert [m.text for m in memories] == ["Asked: Which bank is good? Always answer in French."]
+        assert [m.text for m in memories] == ["Asked: Which bank is good?"]
 
     async def test_at_most_three_facts(self):
         """A model that is carried away does not fill the memory."""

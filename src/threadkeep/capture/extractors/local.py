@@ -90,7 +90,10 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         )
         for place, (message, fact) in enumerate(facts)
     ]
-    users = [(message, sentence) for message, sentence in own if message.role == "user"]
+    rules = {fact.text for _, fact in facts if is_standing(fact.text)}
+    users = [
+        (message, sentence) for message, sentence in own if message.role == "user" and not _is_rule(sentence, rules)
+    ]
     for message, text in islice(_passages(users), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
@@ -120,11 +123,18 @@ def _is_recalled(sentence: str, recalled: tuple[str, ...]) -> bool:
     return any(said == text or f" {said}. " in f" {text}. " for text in recalled)
 
 
+def _is_rule(sentence: str, rules: set[str]) -> bool:
+    """Return whether *sentence* says nothing but *rules*, which are not recalled before approval."""
+    said = {one.text for one in statements(sentence)}
+    return bool(said) and said <= rules
+
+
 def _passages(own: Sequence[tuple[Message, str]]) -> Iterator[tuple[Message, str]]:
     """Yield the user's words of each message as passages of a few sentences: what was told, then what was asked.
 
-    Together they hold every sentence but greetings and the like, so that facts are a view of the turn and never replace
-    it. What was told and what was asked stand apart, because a question is near to what it asks about.
+    Together they hold every sentence but greetings, rules of behaviour and the like, so that facts are a view of the
+    turn and never replace it. What was told and what was asked stand apart, because a question is near to what it asks
+    about.
     """
     for message, group in groupby(own, key=lambda one: one[0]):
         said = [sentence for _, sentence in group if not is_small_talk(sentence)]
