@@ -125,14 +125,14 @@ class TestPropose:
         assert await texts(tk) == ["Always answer in French."]
 
     async def test_how_to_behave_is_asked_when_the_user_says_it(self, tk: threadkeep.Threadkeep):
-        """Without a model, too; what happened in the turn is history."""
+        """Without a model, too; no episode recalls it before."""
         said = {"role": "user", "content": "Always answer in French.", "id": "m1"}
         receipt = await tk.capture([said], thread_id="t", wait=True)
 
         (waiting,) = await tk.proposals.list()
         assert receipt.proposal_ids == (waiting.proposal_id,)
         assert (waiting.text, waiting.kind, waiting.trust) == ("Always answer in French.", "procedural", "user")
-        assert [one.kind for one in await tk.memories.list()] == ["episodic"]
+        assert await tk.memories.list() == []
 
     async def test_who_has_asked_already_says_whom(self, tk: threadkeep.Threadkeep):
         """Then it is kept at once, and tells approved_by must be a string."""

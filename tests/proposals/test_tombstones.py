@@ -148,9 +148,11 @@ class TestEpisodes:
         assert self.OTHER in await self.episodes(tk)
 
     async def test_a_rejected_rule_leaves_the_episodes(self, tk: threadkeep.Threadkeep):
-        """It was captured with the turn before it was decided."""
-        await learn(tk, f"{self.OTHER} Always answer in French.")
-        (proposal,) = await tk.proposals.list()
+        """The fourth statement of a message is no fact, so an episode keeps it; a tool proposed it later."""
+        await learn(tk, f"{self.OTHER} Never use tables. Never use emojis. Never use jokes. Always answer in French.")
+        assert "French" in await self.episodes(tk)
+        proposal = (await tk.proposals.propose("Always answer in French.", kind="procedural")).proposal
+        assert proposal is not None
 
         await tk.proposals.reject(proposal.proposal_id, by="ana")
 
