@@ -68,6 +68,8 @@ def _complete(schema: dict[str, Any]) -> None:
 
 
 def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:
+    for parameter in operation.get("parameters", ()):
+        _drop_null(parameter["schema"])
     if path.startswith("/api/"):
         operation["security"] = _ADMIN_SECURITY if path.startswith("/api/admin/") else _SECURITY
         for status, response in operation["responses"].items():
@@ -78,6 +80,13 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> No
     for status in _statuses(path, method, operation):
         if status == HTTPStatus.UNPROCESSABLE_ENTITY or str(status) not in operation["responses"]:
             operation["responses"][str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
+
+
+def _drop_null(schema: dict[str, Any]) -> None:
+    """Leave out that a parameter may be null: it is absent, or has the other type."""
+    if len(others := [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]) == 1:
+        del schema["anyOf"]
+        schema.update(others[0])
 
 
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> Iterator[int]:

@@ -3082,7 +3082,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "idempotency-key"?: string | null;
+                "idempotency-key"?: string;
             };
             path?: never;
             cookie?: never;
@@ -3125,7 +3125,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "idempotency-key"?: string | null;
+                "idempotency-key"?: string;
             };
             path?: never;
             cookie?: never;
@@ -3415,13 +3415,13 @@ export interface operations {
     list_memories_api_memories_get: {
         parameters: {
             query?: {
-                cursor?: string | null;
-                kind?: ("semantic" | "episodic" | "procedural") | null;
+                cursor?: string;
+                kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
-                pinned?: boolean | null;
-                since?: string | null;
-                thread_id?: string | null;
-                trust?: ("user" | "import" | "assistant" | "agent" | "document" | "tool") | null;
+                pinned?: boolean;
+                since?: string;
+                thread_id?: string;
+                trust?: "user" | "import" | "assistant" | "agent" | "document" | "tool";
             };
             header?: never;
             path?: never;
@@ -3525,7 +3525,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "if-match"?: string | null;
+                "if-match"?: string;
             };
             path: {
                 memory_id: string;
@@ -3564,7 +3564,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "if-match"?: string | null;
+                "if-match"?: string;
             };
             path: {
                 memory_id: string;
@@ -3641,7 +3641,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "if-match"?: string | null;
+                "if-match"?: string;
             };
             path: {
                 memory_id: string;
@@ -3784,7 +3784,7 @@ export interface operations {
     search_memories_api_memories_search_get: {
         parameters: {
             query: {
-                kind?: ("semantic" | "episodic" | "procedural") | null;
+                kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
                 q: string;
             };
@@ -3855,7 +3855,7 @@ export interface operations {
     list_proposals_api_proposals_get: {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
                 state?: ("pending" | "approved" | "rejected" | "expired") | "all";
             };
@@ -4136,7 +4136,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                "idempotency-key"?: string | null;
+                "idempotency-key"?: string;
             };
             path: {
                 run_id: string;
@@ -4222,7 +4222,7 @@ export interface operations {
     list_threads_api_threads_get: {
         parameters: {
             query?: {
-                cursor?: string | null;
+                cursor?: string;
                 limit?: number;
             };
             header?: never;
@@ -4437,7 +4437,7 @@ export interface operations {
     show_history_api_threads__thread_id__history_get: {
         parameters: {
             query?: {
-                before?: string | null;
+                before?: string;
                 limit?: number;
             };
             header?: never;
@@ -4474,7 +4474,7 @@ export interface operations {
     show_messages_api_threads__thread_id__messages_get: {
         parameters: {
             query?: {
-                checkpoint_id?: string | null;
+                checkpoint_id?: string;
             };
             header?: never;
             path: {
