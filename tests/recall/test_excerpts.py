@@ -28,6 +28,18 @@ class TestExcerpt:
 
         assert excerpt(short, asked("Which kiln broke?")) is short
 
+    def test_what_names_nothing_is_left_out(self):
+        """Unless it has a word of the question, or tells of a change; the lead of the user's own words stays."""
+        said = memory("Said: Hope you are well. My kiln is a Nabertherm. What a fine shed. We switched it off.")
+
+        assert excerpt(said, asked("Which kiln?")).text == "Said: My kiln is a Nabertherm. We switched it off."
+        assert "What a fine shed." in excerpt(said, asked("What about the shed?")).text
+
+    def test_an_episode_that_names_nothing_is_whole(self):
+        said = memory("Said: Hope you are well. What a fine shed.")
+
+        assert excerpt(said, asked("Which kiln?")) is said
+
     def test_a_long_episode_has_the_sentences_around_the_best_match(self):
         text = f"{PADDING}The kiln broke in March. We bought a Nabertherm. {PADDING}"
 
@@ -67,6 +79,12 @@ class TestIsUnchanged:
 
         assert is_unchanged(excerpt(whole, asked("When did the kiln break?")), whole)
         assert not is_unchanged(excerpt(whole, asked("When did the kiln break?")), memory("The shed is old. " * 40))
+
+    def test_what_is_left_out_changes_nothing(self):
+        said = memory("Said: Hope you are well. My kiln is a Nabertherm.")
+
+        assert is_unchanged(excerpt(said, asked("Which kiln?")), said)
+        assert not is_unchanged(excerpt(said, asked("Which kiln?")), memory("Said: My kiln is a Rohde."))
 
     def test_a_longer_correction_is_not(self):
         assert not is_unchanged(memory("I like tea."), memory("I like tea. Not any more."))

@@ -1,12 +1,15 @@
-"""Excerpts of long memories: the sentences around the one that fits the question best. Pure rules."""
+"""Excerpts of memories: without the sentences that name nothing, and of long ones those around the best. Pure rules."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.codec import SUMMARIES
-from threadkeep.memories.models import Memory, sentences_in
+from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
+from threadkeep.text.changes import change_in
+from threadkeep.text.facts import is_filler
 from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ _OF_SUMMARY: Final = 240
 """A block has so many characters of a summary."""
 
 WHOLE: Final = 400
-"""An episode of no more characters is shown whole.
+"""An episode of no more characters is not cut.
 
 Source:
     LoCoMo's development half: cutting turns of 160 characters shows more turns, and 8 points less of the answers.
@@ -33,26 +36,58 @@ Source:
 
 
 def excerpt(memory: Memory, query: Query) -> Memory:
-    """Return *memory*, or of a long summary or episode the sentences around the one with most words of *query*."""
+    """Return *memory* as a block shows it for *query*.
+
+    An episode is shown without what names nothing; a long one, and a summary, as the sentences around the one with most
+    words of *query*.
+    """
     if memory.namespace[:1] == (SUMMARIES,):
-        whole = most = _OF_SUMMARY
+        text, whole, most = memory.text, _OF_SUMMARY, _OF_SUMMARY
     elif memory.kind == "episodic":
-        whole, most = WHOLE, _OF_EPISODE
+        text, whole, most = _without_filler(memory.text, query), WHOLE, _OF_EPISODE
     else:
         return memory
-    if len(memory.text) <= whole:
-        return memory
-    wanted = {term for terms in query.terms for term in terms}
-    sentences = sentences_in(memory.text)
-    return replace(memory, text=_around(sentences, [_fit(sentence, wanted) for sentence in sentences], most))
+    if len(text) > whole:
+        wanted = _wanted(query)
+        sentences = sentences_in(text)
+        text = _around(sentences, [_fit(sentence, wanted) for sentence in sentences], most)
+    return memory if text == memory.text else replace(memory, text=text)
 
 
 def is_unchanged(recalled: Memory, memory: Memory) -> bool:
     """Return whether *memory* still says what was recalled of it, maybe as an excerpt."""
     if recalled.text == memory.text:
         return True
-    is_cut = memory.namespace[:1] == (SUMMARIES,) or (memory.kind == "episodic" and len(memory.text) > WHOLE)
-    return is_cut and " ".join(recalled.text.split()) in " ".join(memory.text.split())
+    is_summary = memory.namespace[:1] == (SUMMARIES,)
+    if not is_summary and memory.kind != "episodic":
+        return False
+    shown, said = sentences_in(recalled.text), " ".join(memory.text.split())
+    is_cut = is_summary or len(memory.text) > WHOLE
+    is_whole = is_cut or {one for one, tells in _sentences(memory.text) if tells}.issubset(shown)
+    return is_whole and all(" ".join(sentence.split()) in said for sentence in shown)
+
+
+@lru_cache(maxsize=4096)
+def _sentences(passage: str) -> tuple[tuple[str, bool], ...]:
+    """Return each sentence of *passage*, with whether it tells something."""
+    sentences = sentences_in(passage)
+    telling = {one for one in sentences if len(sentences) == 1 or not is_filler(one) or change_in(one)}
+    return tuple((one, not telling or one in telling) for one in sentences)
+
+
+def _without_filler(passage: str, query: Query) -> str:
+    """Return *passage* without the sentences that tell nothing, unless they have a word of *query*."""
+    sentences = _sentences(passage)
+    if all(tells for _, tells in sentences):
+        return passage
+    wanted = _wanted(query)
+    shown = [sentence for sentence, tells in sentences if tells or _fit(sentence, wanted)]
+    lead = next((lead for lead in (ASKED, SAID) if passage.startswith(lead)), "")
+    return f"{lead}{' '.join(shown)}"
+
+
+def _wanted(query: Query) -> set[str]:
+    return {term for terms in query.terms for term in terms}
 
 
 def _fit(sentence: str, wanted: set[str]) -> int:

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from threadkeep.search.query import Query
     from threadkeep.search.ranking import Ranking
 
-_PIECES: Final = re.compile(r"[A-Za-z]+|[0-9]+|[^\S\n]+|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
-_ASCII_TOKENS: Final = re.compile(r"[A-Za-z]{1,5}|[0-9]{1,3}|[^\S\n]{8}|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
+_PIECES: Final = re.compile(
+    r"'(?:s|t|m|d|re|ve|ll)\b|[A-Za-z]+|[0-9]+|[^\S\n]+|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]"
+)
+_ASCII_TOKENS: Final = re.compile(
+    r"'(?:s|t|m|d|re|ve|ll)\b|[A-Za-z]{1,5}|[0-9]{1,3}|[^\S\n]{8}|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]"
+)
 _LETTERS_PER_TOKEN: Final = 5
 _DIGITS_PER_TOKEN: Final = 3
 _WIDE: Final = 0x2E80  # East Asian scripts begin here
@@ -93,7 +97,7 @@ def estimate_tokens(text: str) -> int:
     """Return about how many model tokens *text* is; rather too many than too few.
 
     A run of Latin letters counts one for each five begun, digits one for each three, a sign or a line
-    break one, and so do a full stop with the quote after it and a sign with the line break after it;
+    break one, and so do a full stop with the quote after it, a sign with the line break after it and ``'s``, ``'re``;
     spaces belong to the word after them. A letter with an accent counts one, of another
     script one, of East Asian scripts and combining signs two, and emoji three.
 
