@@ -1,0 +1,219 @@
+"""Gateways and workers are replaced, or killed, under load: what was acknowledged is there, once."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import threadkeep
+from tests.gateway.test_serve import COMMAND, Served, served
+from tests.gateway.world import events_of
+
+USERS = 6
+QUEUE_SECONDS = 60
+"""How many seconds the test waits for the queue to be empty."""
+
+
+@dataclass
+class Fleet:
+    """Gateways and workers on one PostgreSQL, each a process of its own."""
+
+    folder: Path
+    environment: dict[str, str]
+    gateways: list[Served] = field(default_factory=list[Served])
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
+    stacks: dict[int, ExitStack] = field(default_factory=dict[int, ExitStack])
+
+    def start_gateway(self) -> None:
+        stack = ExitStack()
+        arguments = ("--graph", "agent_module:graph")
+        server = stack.enter_context(served(self.folder, *arguments, pause=0.05, **self.environment))
+        self.stacks[server.process.pid] = stack
+        self.gateways.append(server)
+
+    def start_worker(self) -> None:
+        command = [*COMMAND, "worker", "--concurrency", "2"]
+        environment = {**os.environ, **self.environment, "THREADKEEP_CAPTURE_WORKERS": "2"}
+        self.workers.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+
+    def end_gateway(self, number: signal.Signals) -> int:
+        """Send the oldest gateway a signal, wait for its end, and return its exit code."""
+        server = self.gateways.pop(0)
+        server.process.send_signal(number)
+        code = server.process.wait(60)
+        self.stacks.pop(server.process.pid).close()
+        return code
+
+    def end_worker(self, number: signal.Signals) -> int:
+        worker = self.workers.pop(0)
+        worker.send_signal(number)
+        return worker.wait(60)
+
+
+@contextmanager
+def fleet(folder: Path, url: str, *, gateways: int, workers: int) -> Iterator[Fleet]:
+    """Start a fleet; it ends with the block."""
+    environment = {
+        "LANGGRAPH_STORE_TYPE": "postgres",
+        "LANGGRAPH_STORE_POSTGRES_DSN": url,
+        "EMBEDDINGS_PROVIDER": "none",
+        "THREADKEEP_CAPTURE_WORKERS": "0",
+        "THREADKEEP_LEASE_SECONDS": "3",
+    }
+    started = Fleet(folder, environment)
+    try:
+        for _ in range(gateways):
+            started.start_gateway()
+        for _ in range(workers):
+            started.start_worker()
+        yield started
+    finally:
+        for stack in started.stacks.values():
+            stack.close()
+        for worker in started.workers:
+            worker.send_signal(signal.SIGTERM)
+            worker.wait(60)
+
+
+@dataclass
+class Load:
+    """Users who talk without a pause, through a balancer that skips gateways that cannot be connected to."""
+
+    fleet: Fleet
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    acknowledged: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    statuses: Counter[int] = field(default_factory=Counter[int])
+    wrong: list[str] = field(default_factory=list[str])
+    _turn: itertools.count[int] = field(default_factory=itertools.count)
+
+    async def user(self, number: int) -> None:
+        """Say one thing after the other; each has a thread of its own."""
+        async with httpx.AsyncClient(timeout=60) as client:
+            while not self.stop.is_set():
+                turn = next(self._turn)
+                thread_id, word = f"t{turn}", f"Town{turn}x"
+                await self._until_done(client, thread_id, word, first=number)
+
+    async def _until_done(self, client: httpx.AsyncClient, thread_id: str, word: str, *, first: int) -> None:
+        for attempt in range(200):
+            gateways = list(self.fleet.gateways)
+            if not gateways:
+                await asyncio.sleep(0.1)
+                continue
+            server = gateways[(first + attempt) % len(gateways)]
+            body = {"message": f"I like {word}.", "thread_id": thread_id}
+            headers = {"Idempotency-Key": f"{thread_id}-{attempt}"}
+            kinds: list[str] = []
+            last: Any = {}
+            with suppress(httpx.HTTPError):
+                url = f"{server.origin}/api/chat/stream"
+                async with client.stream("POST", url, json=body, headers=headers) as response:
+                    self.statuses[response.status_code] += 1
+                    if response.status_code == 503 and "Retry-After" not in response.headers:
+                        self.wrong.append("503 without Retry-After")
+                    if response.status_code == 200:
+                        async for event in events_of(response):
+                            kinds.append(event.kind)
+                            last = event.data
+                            if event.kind == "done":
+                                self.acknowledged.append((thread_id, word))
+                                return
+            if kinds and kinds[-1] == "error" and last.get("code") not in ("restarting", "thread_busy"):
+                self.wrong.append(str(last))
+            await asyncio.sleep(0.05)
+        self.wrong.append(f"{thread_id} was never answered")
+
+
+async def run_under_load(running: Fleet, disturb: Any) -> Load:
+    """Call *disturb* while users talk, and return what they saw."""
+    load = Load(running)
+    users = [asyncio.create_task(load.user(number)) for number in range(USERS)]
+    await asyncio.sleep(1)
+    try:
+        await disturb()
+    finally:
+        load.stop.set()
+        await asyncio.gather(*users)
+    return load
+
+
+async def require_kept(load: Load, url: str, *, killed: bool) -> None:
+    """Check that every acknowledged turn is in its thread and learnt from, once."""
+    async with threadkeep.open(url, embedder="none") as tk:
+        for _ in range(QUEUE_SECONDS):
+            if not await tk.queue.list("ana"):
+                break
+            await asyncio.sleep(1)
+        listed = await tk.memories.list(owner="ana", kind="semantic", limit=10_000)
+        memories = Counter(memory.text for memory in listed)
+        for thread_id, word in load.acknowledged:
+            messages = await tk.for_owner("ana").threads.messages(thread_id)
+            asked = [one for one in messages if one.role == "user" and word in one.text]
+            answered = [one for one in messages if one.role == "assistant"]
+            assert answered, thread_id
+            assert len(asked) == 1 or killed, thread_id
+            found = [count for text, count in memories.items() if word in text]
+            assert found == [1], (word, found)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("rounds", [1, 10])
+async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url: str, rounds: int):
+    """No acknowledged turn is lost or doubled, and clients see no status but 200 and 503."""
+    workers = 1 if rounds == 1 else 2
+    codes: list[int] = []
+    with fleet(tmp_path, postgres_url, gateways=2, workers=workers) as running:
+
+        def replace_all() -> None:
+            for _ in range(rounds):
+                for _ in range(2):
+                    running.start_gateway()
+                    codes.append(running.end_gateway(signal.SIGTERM))
+                for _ in range(workers):
+                    running.start_worker()
+                    codes.append(running.end_worker(signal.SIGTERM))
+
+        load = await run_under_load(running, lambda: asyncio.to_thread(replace_all))
+        await require_kept(load, postgres_url, killed=False)
+
+    assert load.wrong == []
+    assert set(load.statuses) <= {200, 503}
+    assert len(load.acknowledged) > USERS
+    assert set(codes) == {0}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("kills", [20, 200])
+async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int):
+    """A client whose stream was cut asks again; what was acknowledged before is there, once."""
+    with fleet(tmp_path, postgres_url, gateways=2, workers=2) as running:
+
+        def kill_many() -> None:
+            for number in range(kills):
+                if number % 2:
+                    running.start_worker()
+                    running.end_worker(signal.SIGKILL)
+                else:
+                    running.start_gateway()
+                    running.end_gateway(signal.SIGKILL)
+
+        load = await run_under_load(running, lambda: asyncio.to_thread(kill_many))
+        await require_kept(load, postgres_url, killed=True)
+
+    assert load.wrong == []
+    assert set(load.statuses) <= {200, 503}
+    assert len(load.acknowledged) > USERS
