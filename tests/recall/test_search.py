@@ -326,7 +326,7 @@ class TestEmbedding:
         assert [hit.key for hit in ranking.hits] == ["black coffee"]
         assert ranking.hits[0].cosine is None
         assert ranking.degraded == ("embedder",)
-        assert telemetry.counts() == {"embedder.degraded": 1}
+        assert telemetry.counts() == {"embedder.degraded": 1, "index.loaded": 1}
         model.error = None
         assert (await search.ranking(ANA, "coffee", limit=1)).hits[0].cosine is not None
         await search.close()
@@ -379,7 +379,7 @@ class TestEmbedding:
 
         assert await keys(search) == ["old"]
 
-        assert telemetry.counts() == {"vectors.degraded": 1}
+        assert telemetry.counts() == {"index.loaded": 1, "vectors.degraded": 1}
         assert f"Stored vectors are of {name} ({dims} numbers)" in caplog.text
         assert "Run threadkeep storage re-embed" in caplog.text
         await search.close()
