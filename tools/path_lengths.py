@@ -28,7 +28,7 @@ from typing import Any, Final
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (68, 1590),
     "learn one sentence": (52, 1225),
-    "warm recall": (39, 349),
+    "warm recall": (39, 355),
     "list memories": (15, 90),
     "forget a memory": (28, 468),
     "store put": (19, 138),

@@ -184,7 +184,7 @@ async def test_many_threads_search_while_everything_changes(
 ) -> None:
     """Nobody sees what was forgotten, or another's, or misses what was kept; nothing fails."""
     monkeypatch.setattr("threadkeep.search.index._MAX_PARSED", 8)
-    monkeypatch.setattr("threadkeep.container._MEGABYTE", max_bytes)
+    monkeypatch.setattr("threadkeep.services._MEGABYTE", max_bytes)
     model, told = ImmediateHashingEmbedder(), AwaitableCount()
     async with threadkeep.open(url, embedder=model) as tk:
         await tk.ready()
