@@ -129,7 +129,8 @@ class TestLists:
         open_view(page, "Memory")
         assert scroll_through(page, ".memory-rows") >= 290
         for text in STRINGS[::40]:
-            page.get_by_label("Search memories").fill(text)
+            with page.expect_response(lambda answer: "/api/memories/search" in answer.url):
+                page.get_by_label("Search memories").fill(text)
             page.locator(".memory-row").first.wait_for()
         page.get_by_role("link", name="Details").first.click()
         page.get_by_role("heading", name="History").wait_for()

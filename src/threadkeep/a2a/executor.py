@@ -93,17 +93,28 @@ class TurnExecutor(AgentExecutor):
         await run.began.wait()
         await updater.update_status(TaskState.TASK_STATE_WORKING, metadata={RUN: run.run_id})  # this one, if it answers
         begun: set[str] = set()
+        lost = False
         async for chunk in self._runs.follow(run, 0):
             events = [*decode_events(chunk)]
-            for message_id, text in _texts(events).items():
+            lost = lost or any(kind == "reset" for kind, _ in events)
+            for message_id, text in {} if lost else _texts(events).items():
                 await updater.add_artifact([new_text_part(text)], message_id, "reply", append=message_id in begun)
                 begun.add(message_id)
             for kind, data in events:
-                if kind == "reset":
-                    await _replace_artifact(updater, data)
-                if kind in ("done", "error") or (kind == "reset" and run.status != "running"):
+                if kind in ("done", "error") or (kind == "reset" and data["status"] != "running"):
+                    if lost:
+                        await self._replace_artifact(run, updater)
                     await _end(run, updater, kind, data)
                     return
+
+    async def _replace_artifact(self, run: ChatRun, updater: TaskUpdater) -> None:
+        """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
+        request = run.request
+        async for chunk in self._runs.follow_replica(request.owner, run.run_id, request.thread_id):
+            for kind, data in decode_events(chunk):
+                last = data["messages"][-1] if kind == "reset" and data["messages"] else None
+                if last is not None and last["role"] == "assistant":
+                    await updater.add_artifact([new_text_part(last["text"])], last["message_id"] or "reply", "reply")
 
 
 def _texts(events: Iterable[Event]) -> dict[str, str]:
@@ -114,13 +125,6 @@ def _texts(events: Iterable[Event]) -> dict[str, str]:
             message_id = data["message_id"] or "reply"
             texts[message_id] = texts.get(message_id, "") + data["text"]
     return texts
-
-
-async def _replace_artifact(updater: TaskUpdater, data: dict[str, Any]) -> None:
-    """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
-    last = data["messages"][-1] if data["messages"] else None
-    if last is not None and last["role"] == "assistant":
-        await updater.add_artifact([new_text_part(last["text"])], last["message_id"] or "reply", "reply")
 
 
 async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:
