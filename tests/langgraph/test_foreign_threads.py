@@ -47,6 +47,8 @@ def test_attempts_of_another_user_do_not_lock_its_owner_out(tk: threadkeep.Threa
     saver = InMemorySaver()
     continued(None, saver, "I live in Lisbon.", **({"user_id": "ana"} if named_from_the_beginning else {}))
     continued(None, saver, "I work at Acme.", user_id="ana")
+    if not named_from_the_beginning:
+        tk.sync.threads.adopt(owners={"1": "ana"}, source=saver)
     for _ in range(30):
         with pytest.raises(OwnerMismatchError, match="name another user"):
             continued(tk, saver, "I own a red car.", user_id="bob")
@@ -64,6 +66,8 @@ def test_several_messages_of_one_input_are_learnt(tk: threadkeep.Threadkeep, nam
     saver = InMemorySaver()
     continued(None, saver, "I live in Lisbon.", **({"user_id": "ana"} if named_from_the_beginning else {}))
     continued(None, saver, "I work at Acme.", user_id="ana")
+    if not named_from_the_beginning:
+        tk.sync.threads.adopt(owners={"1": "ana"}, source=saver)
     with pytest.raises(OwnerMismatchError, match="name another user"):
         continued(tk, saver, "I own a red car.", user_id="bob")
     agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
@@ -97,11 +101,43 @@ async def test_asynchronous_runs_are_refused_as_well():
             await agent.ainvoke({"messages": [("user", "Hello.")]}, tk.config(user_id="bob", thread_id="1"))
 
 
-def test_nothing_is_learnt_from_messages_of_an_unknown_user(tk: threadkeep.Threadkeep):
-    """Where the metadata names no user, the first one who continues the thread is its owner from then on."""
+def test_a_thread_that_names_no_user_has_no_owner(tk: threadkeep.Threadkeep, caplog: pytest.LogCaptureFixture):
+    """Memory is off in it until it is adopted, and then nothing is learnt of what was said before."""
     saver = InMemorySaver()
     continued(None, saver, "I live in Lisbon.")
+    tk.sync.memories.remember("I have a cat.", owner="bob")
 
-    continued(tk, saver, "I work at Acme.", user_id="bob")
+    for text in ("I work at Acme.", "Do I have a cat?"):
+        told = continued(tk, saver, text, user_id="bob")
+    assert len(told["messages"]) == 6
+    assert facts(tk, "bob") == ["I have a cat."]
+    assert "threadkeep threads adopt" in caplog.text
 
-    assert facts(tk, "bob") == ["I work at Acme."]
+    tk.sync.threads.adopt(owners={"1": "ana"}, source=saver)
+    with pytest.raises(OwnerMismatchError):
+        continued(tk, saver, "I own a red car.", user_id="bob")
+    continued(tk, saver, "I like tea.", user_id="ana")
+    assert facts(tk, "ana") == ["I like tea."]
+
+
+async def test_a_thread_that_names_no_user_has_no_owner_in_asynchronous_runs():
+    saver, model = InMemorySaver(), ScriptedModel()
+    continued(None, saver, "I live in Lisbon.")
+    async with threadkeep.open("memory://", embedder="none") as tk:
+        await tk.memories.remember("I have a cat.", owner="bob")
+        agent: Any = create_agent(model, [], middleware=[tk.middleware()], checkpointer=saver)
+        await agent.ainvoke({"messages": [("user", "Do I have a cat?")]}, tk.config(user_id="bob", thread_id="1"))
+
+        assert "I have a cat" not in str(model.prompts[-1][:-1])
+        await tk.drain()
+        assert [one.text for one in await tk.memories.list(owner="bob")] == ["I have a cat."]
+
+
+def test_a_thread_that_began_here_goes_on(tk: threadkeep.Threadkeep):
+    """Its metadata name no user, as the application names the owner itself."""
+    saver = InMemorySaver()
+    agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware(owner="ana")], checkpointer=saver)
+    for text in ("I live in Lisbon.", "I work at Acme.", "I like tea."):
+        agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "1"}})
+
+    assert facts(tk, "ana") == ["I like tea.", "I live in Lisbon.", "I work at Acme."]

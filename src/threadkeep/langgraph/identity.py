@@ -145,10 +145,12 @@ class NamedOwner(NamedTuple):
     Attributes:
         name: The id that is named first; ``""``: none is.
         begun: Whether the thread's first checkpoint names it, so that every message is this user's.
+        continued: Whether the thread has more than one input, the newest of which is that of this run.
     """
 
     name: str
     begun: bool
+    continued: bool = False
 
 
 async def afind_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> NamedOwner:
@@ -161,10 +163,10 @@ async def afind_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str)
         first = [_name_in(one, key) async for one in saver.alist(config, filter=_FIRST) if _is_root(one)]
         if _oldest(first):
             return NamedOwner(_oldest(first), begun=True)
-        names = [_name_in(one, key) async for one in saver.alist(config, limit=_CHECKPOINTS_READ)]
+        found = [one async for one in saver.alist(config, limit=_CHECKPOINTS_READ)]
     except NotImplementedError:  # a sync checkpointer; a run would fail with it, too
         return await asyncio.to_thread(find_owner, saver, thread_id, key)
-    return NamedOwner(_oldest(names), begun=False)
+    return _named_later(found, key)
 
 
 def find_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> NamedOwner:
@@ -173,7 +175,12 @@ def find_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> Nam
     first = [_name_in(one, key) for one in saver.list(config, filter=_FIRST) if _is_root(one)]
     if _oldest(first):
         return NamedOwner(_oldest(first), begun=True)
-    return NamedOwner(_oldest([_name_in(one, key) for one in saver.list(config, limit=_CHECKPOINTS_READ)]), begun=False)
+    return _named_later([*saver.list(config, limit=_CHECKPOINTS_READ)], key)
+
+
+def _named_later(found: Sequence[CheckpointTuple], key: str) -> NamedOwner:
+    inputs = sum(_is_root(one) and dict(one.metadata).get("source") == "input" for one in found)
+    return NamedOwner(_oldest([_name_in(one, key) for one in found]), begun=False, continued=inputs > 1)
 
 
 def _name_in(one: CheckpointTuple, key: str) -> str:

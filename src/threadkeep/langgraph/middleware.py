@@ -48,7 +48,7 @@ from threadkeep.langgraph.identity import (
 )
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, plain_messages
-from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
+from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, log, span
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.rendering import memory_context_text
 from threadkeep.recall.service import RecallRequest
@@ -89,10 +89,12 @@ class _RecalledTurn:
     Attributes:
         recall: The memories.
         epoch: The owner's, when the turn began; ``None`` where the storage did not say.
+        off: Whether the thread is no one's, so that nothing is recalled into it or learnt from it.
     """
 
     recall: Recall
     epoch: str | None
+    off: bool = False
 
 
 class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
@@ -124,6 +126,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._full_events = events == "full"
         self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
+        self._begun: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         listen()
 
     @property
@@ -142,8 +145,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = find_owner(saver, unbound, self._tk.app.owner_key)
-            self._tk.app.event_loop.run_sync(self._require_owner(turn, named))
+            if not self._tk.app.event_loop.run_sync(self._is_theirs(turn, named)):
+                self._seen[turn] = _RecalledTurn(Recall(), None, off=True)
         before = self._seen.get(turn)
+        if before is not None and before.off:
+            return handler(request)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = self._tk.app.event_loop.run_sync(self._recalled(turn, messages))
@@ -164,8 +170,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = await afind_owner(saver, unbound, self._tk.app.owner_key)
-            await self._tk.app.event_loop.run(self._require_owner(turn, named))
+            if not await self._tk.app.event_loop.run(self._is_theirs(turn, named)):
+                self._seen[turn] = _RecalledTurn(Recall(), None, off=True)
         before = self._seen.get(turn)
+        if before is not None and before.off:
+            return await handler(request)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = await self._tk.app.event_loop.run(self._recalled(turn, messages))
@@ -295,37 +304,53 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, turn: _TurnContext, messages: PlainMessages, config: Any
     ) -> BaseCheckpointSaver[Any] | None:
         """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
-        if (turn.owner, turn.thread_id or "") in self._vouched or messages.newest_human[0] <= 0:
+        place = turn.owner, turn.thread_id or ""
+        if messages.newest_human[0] <= 0:
+            self._begun[place] = True
+            return None
+        if place in self._vouched:
             return None
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
 
-    async def _require_owner(self, turn: _TurnContext, named: NamedOwner) -> None:
-        """Check that a thread that we do not keep is not another user's: of whom it is bound to, or else *named*.
+    async def _is_theirs(self, turn: _TurnContext, named: NamedOwner) -> bool:
+        """Return whether a thread that we do not keep is that of the turn's owner: bound to this one, or *named* so.
+
+        Returns:
+            False: It has no owner; its metadata name none from the beginning, and it was not adopted.
 
         Raises:
             OwnerMismatchError: The metadata name another user, and the thread is not bound to the owner of the turn.
         """
         theirs = named.name in (turn.owner.user_id, turn.owner.label)
-        if named.name and not theirs and not await self._is_bound(turn):
-            msg = (
-                "The checkpoints of this thread name another user; use a thread id of your own, or bind it to its "
-                "owner: threadkeep threads adopt --from URL --mapping FILE."
-            )
-            raise OwnerMismatchError(msg, thread_id=turn.thread_id)
+        bound_to = turn.owner.label if theirs and named.begun else await self._bound_to(turn)
+        if bound_to != turn.owner.label:
+            if bound_to is not None or (named.name and not theirs):
+                msg = (
+                    "This thread is another user's: it is bound so, or its checkpoints name another user. Use a thread "
+                    "id of your own, or bind it to its owner: threadkeep threads adopt --from URL --mapping FILE."
+                )
+                raise OwnerMismatchError(msg, thread_id=turn.thread_id)
+            if named.continued and (turn.owner, turn.thread_id or "") not in self._begun:
+                log.warning(
+                    "Memory is off in a thread without an owner: its first checkpoint names no user. Bind it to its "
+                    "owner: threadkeep threads adopt --from URL --mapping FILE."
+                )
+                return False
         self._vouched[turn.owner, turn.thread_id or ""] = named.begun and theirs
+        return True
 
-    async def _is_bound(self, turn: _TurnContext) -> bool:
-        """Return whether the thread is bound to the owner of the turn; not if the storage does not answer."""
+    async def _bound_to(self, turn: _TurnContext) -> str | None:
+        """Return the label of the owner of the turn's thread; ``None`` if the storage does not answer, too."""
         app = self._tk.app
 
         async def owner() -> str | None:
             return await (await app.connect_threads()).owner_of(turn.thread_id or "")
 
         try:
-            return await app.timeout_budget.wait(owner()) == turn.owner.label
+            return await app.timeout_budget.wait(owner())
         except (StorageError, TimeoutError) as error:
             app.telemetry.degraded("binding", error)
-            return False
+            return None
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:
@@ -403,6 +428,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
         config, messages = get_config(), PlainMessages(state["messages"])
         turn = self._turn_of(messages, runtime, config)
         seen = self._seen.pop(turn, None)
+        if seen is not None and seen.off:
+            return None
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
         question, run = messages.newest_human[2], current_run()
