@@ -1,4 +1,4 @@
-// The frame of a view that is no conversation, and the part of it that cannot be read.
+// The frame of a view that is no conversation, its parts, and a part that cannot be read.
 import type { ReactNode } from "react";
 import { texts } from "../texts.ts";
 
@@ -12,6 +12,15 @@ export function Page({ title, actions, children }: { title: string; actions?: Re
       </header>
       {children}
     </main>
+  );
+}
+
+export function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section>
+      <h2>{title}</h2>
+      {children}
+    </section>
   );
 }
 

@@ -1,8 +1,8 @@
 // One memory: since when it is true and known, where it was said, its history, its uses, and what it comes from.
-import { useCallback, useState, type ReactNode } from "react";
+import { useCallback, useState } from "react";
 import { call } from "../api/client.ts";
 import { Confirm } from "../components/controls.tsx";
-import { Away, Page } from "../components/page.tsx";
+import { Away, Page, Part } from "../components/page.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
 import { MemoryCard } from "../panel/memory-card.tsx";
 import { sourceOf } from "../panel/memory-panel.tsx";
@@ -48,15 +48,6 @@ export function MemoryDetail({ memoryId, user }: { memoryId: string; user: User 
         </div>
       )}
     </Page>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section>
-      <h2>{title}</h2>
-      {children}
-    </section>
   );
 }
 

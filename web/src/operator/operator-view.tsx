@@ -1,9 +1,9 @@
 // How the service does: its parts, the queue, degraded turns and growth; and owners by label, counted, without texts.
-import { useCallback, useEffect, type ReactNode } from "react";
+import { useCallback, useEffect } from "react";
 import { call, type Schemas } from "../api/client.ts";
 import { DataTable } from "../components/data-table.tsx";
 import { Facts } from "../components/facts.tsx";
-import { Away, Page } from "../components/page.tsx";
+import { Away, Page, Part } from "../components/page.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
 import { operatorAddress } from "../route.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
@@ -48,15 +48,6 @@ export default function OperatorView({ label }: { label: string | null }) {
         <OwnerPart label={label} />
       </div>
     </Page>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section>
-      <h2>{title}</h2>
-      {children}
-    </section>
   );
 }
 

@@ -1,9 +1,9 @@
 // What is kept where and how long, who receives text; and the ways out: opt out, export, erase.
-import { useCallback, useId, useState, type ReactNode } from "react";
+import { useCallback, useId, useState } from "react";
 import { call, send, type Schemas } from "../api/client.ts";
 import { Dialog } from "../components/controls.tsx";
 import { DataTable } from "../components/data-table.tsx";
-import { Away, Page } from "../components/page.tsx";
+import { Away, Page, Part } from "../components/page.tsx";
 import { Receipt } from "../components/receipt.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
 import { endSession, leavePage, type User } from "../session.ts";
@@ -34,15 +34,6 @@ export default function PrivacyView({ user }: { user: User }) {
         {canChange ? <Erase user={user} /> : null}
       </div>
     </Page>
-  );
-}
-
-function Part({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section>
-      <h2>{title}</h2>
-      {children}
-    </section>
   );
 }
 
