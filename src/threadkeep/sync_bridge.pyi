@@ -25,7 +25,7 @@ from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.langgraph.agents.servers import AgentStatus, Declaration
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
-from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary
+from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
 from threadkeep.langgraph.window import History
 from threadkeep.memories.audited_writer import AuditEntry
 from threadkeep.memories.codec import Imported
@@ -179,6 +179,7 @@ class SyncMemoryService:
     def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = ...) -> Imported: ...
     def get(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory | None: ...
     def require(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory: ...
+    def get_many(self, memory_ids: Sequence[str], *, owner: str | Owner | None = ...) -> dict[str, Memory]: ...
     def list(
         self,
         *,
@@ -350,6 +351,14 @@ class SyncThreadService:
     def messages(
         self, thread_id: str, *, checkpoint_id: str | None = ..., owner: str | Owner | None = ...
     ) -> builtins.list[Message]: ...
+    def turns(
+        self,
+        thread_id: str,
+        *,
+        message_ids: Sequence[str] | None = ...,
+        checkpoint_id: str | None = ...,
+        owner: str | Owner | None = ...,
+    ) -> builtins.list[TurnMemory]: ...
     def ids(self, owner: str | Owner | None = ...) -> Sequence[str]: ...
     def stats(self, owner: str | Owner | None = ...) -> ThreadStats: ...
     def prune(

@@ -10,7 +10,13 @@ from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, problem_of
 from threadkeep.gateway.run_models import thread_of_run
 
-MISSING = ("/threads/none", "/threads/none/messages", "/threads/none/state", "/threads/none/history")
+MISSING = (
+    "/threads/none",
+    "/threads/none/messages",
+    "/threads/none/state",
+    "/threads/none/history",
+    "/threads/none/turns",
+)
 
 
 class TestList:
@@ -79,6 +85,62 @@ class TestList:
 
         assert (during, after) == ("running", "idle")
         assert (run_id, thread_of_run(run_id)) == (begun.data["run_id"], "t")
+
+
+class TestTurns:
+    async def test_a_turn_keeps_what_was_recalled_and_learnt(self, open_gateway: Open, storage_url: str):
+        """Also after the memory was changed or forgotten; of a forgotten one the id is left alone."""
+        gateway = open_gateway(url=storage_url)
+        async with gateway.client() as client, gateway.client("bob") as bob:
+            first = await gateway.turn(client, "I live in Rome.", thread_id="t")
+            second = await gateway.turn(client, "Where do I live?", thread_id="t")
+            third = await gateway.turn(client, "I live in Oslo now.", thread_id="t")
+            await gateway.turn(client, "Without a trace", thread_id="t", memory="off")
+            turns = (await client.get("/threads/t/turns")).json()["turns"]
+            (fact,) = [one for one in turns[0]["learnt"] if one["kind"] == "semantic"]
+            named = (await client.get("/memories", params={"memory_id": [fact["memory_id"], "none"]})).json()
+            etag = (await client.get(f"/memories/{fact['memory_id']}")).headers["etag"]
+            await client.delete(f"/memories/{fact['memory_id']}", headers={"If-Match": etag})
+            later = (await client.get("/threads/t/turns")).json()["turns"]
+            other = await bob.get("/threads/t/turns")
+
+        messages = [
+            [event.data["message_ids"][0] for event in turn if event.kind == "done"] for turn in (first, second, third)
+        ]
+        assert [[one["message_id"]] for one in turns] == messages
+        assert [one["state"] for one in turns] == ["done"] * 3
+        assert turns[0]["recalled"] == []
+        (told,) = [event.data for event in second if event.kind == "memory_recalled"]
+        assert [one["memory_id"] for one in turns[1]["recalled"]] == [one["memory_id"] for one in told["memories"]]
+        assert fact["memory_id"] in [one["memory_id"] for one in turns[1]["recalled"]]
+        assert (fact["change"], fact["before"]) == ("new", None)
+        (changed,) = [one for one in turns[2]["learnt"] if one["memory_id"] == fact["memory_id"]]
+        assert (changed["change"], changed["before"]) == ("changed", "I live in Rome.")
+        (written,) = [
+            event.data for event in third if event.kind == "memory_written" and event.data["change"] == "changed"
+        ]
+        assert written == changed
+        assert [one["memory_id"] for one in named["memories"]] == [fact["memory_id"]]
+        assert fact["memory_id"] not in [one["memory_id"] for turn in later for one in turn["learnt"]]
+        assert fact["memory_id"] in [one["memory_id"] for one in later[1]["recalled"]]
+        assert "Rome" not in str(later)
+        assert other.status_code == 404
+
+    async def test_what_had_no_room_is_told(self, open_gateway: Open):
+        gateway = open_gateway()
+        long = " ".join(["and there is more to say of it"] * 40)
+        async with gateway.client() as client:
+            for number in range(12):
+                await client.post("/memories", json={"text": f"My sister number {number} lives in Rome, {long}."})
+            events = await gateway.turn(client, "Where does my sister live?", thread_id="t")
+            (turn,) = (await client.get("/threads/t/turns")).json()["turns"]
+
+        (told,) = [event.data for event in events if event.kind == "memory_recalled"]
+        left = [one["memory_id"] for one in told["left_out"]]
+        assert 0 < len(left) <= 10
+        assert not {one["memory_id"] for one in told["memories"]} & {*left}
+        assert [one["memory_id"] for one in turn["left_out"]] == left
+        assert all("sister" in one["text"] for one in told["left_out"])
 
 
 class TestContents:

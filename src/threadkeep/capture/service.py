@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.capture.models import QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
+from threadkeep.capture.turn_recall import TurnRecall
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
@@ -63,6 +64,14 @@ _SETTLE_POLL_SECONDS: Final = 0.25
 
 _SETTLE_MAX_POLL_SECONDS: Final = 1.0
 """How often a settling caller looks for what another process finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PutIn:
+    """What recall had put in before a turn: the texts, and what its record keeps."""
+
+    texts: Sequence[str] = ()
+    given: TurnRecall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,7 @@ class CaptureService:
         owner: Owner,
         thread_id: ThreadId | None,
         recalled: Sequence[str] = (),
+        given: TurnRecall | None = None,
         epoch: str | None = None,
         mine: bool = False,
         later: Callable[[Callable[[], object]], object] | None = None,
@@ -140,6 +150,7 @@ class CaptureService:
             owner: The user who wrote the user's messages.
             thread_id: The thread, if there is one.
             recalled: Texts that recall had put in before the newest turn.
+            given: What recall gave to the newest turn; its record keeps it.
             epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
                 since, nothing of *messages* is learnt, now or later.
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
@@ -172,7 +183,7 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        recalled=recalled,
+                        put_in=_PutIn(recalled, given),
                         begun=begun,
                         epoch=current,
                         until=until,
@@ -213,7 +224,7 @@ class CaptureService:
         *,
         owner: Owner,
         thread_id: ThreadId | None,
-        recalled: Sequence[str],
+        put_in: _PutIn,
         begun: str,
         epoch: str,
         until: datetime | None,
@@ -227,7 +238,7 @@ class CaptureService:
             messages: The thread's messages.
             owner: The owner of the thread.
             thread_id: The thread.
-            recalled: Texts that recall had put in.
+            put_in: What recall had put in before the newest turn.
             begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
             epoch: The owner's epoch now.
             until: When this worker's lease on the turns ends; ``None``: they are any worker's, at once.
@@ -265,7 +276,7 @@ class CaptureService:
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
-                recalled=recalled if last else (),
+                put_in=put_in if last else _PutIn(),
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
@@ -419,7 +430,7 @@ def _puts(
     owner: Owner,
     thread_id: ThreadId | None,
     branch: Branch,
-    recalled: Sequence[str],
+    put_in: _PutIn,
     due_at: datetime,
     worker: str | None,
     redact: Callable[[str], str],
@@ -427,9 +438,12 @@ def _puts(
     """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
-        put_in = recalled if turn is turns[-1] else ()
+        before = put_in if turn is turns[-1] else _PutIn()
         record = replace(
-            pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact), worker=worker, branch=branch
+            pending(turn, thread_id=thread_id, at=at, recalled=before.texts, redact=redact),
+            worker=worker,
+            branch=branch,
+            given=before.given,
         )
         if turn.turn_id not in wanted:
             record = done(record, ())

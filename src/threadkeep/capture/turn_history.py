@@ -22,7 +22,7 @@ from threadkeep.capture.turns import (
     traces_namespace,
     turns_namespace,
 )
-from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
 from threadkeep.storage.interface import Ref
 
 if TYPE_CHECKING:
@@ -216,6 +216,19 @@ class OnRecord:
         """Return the records of these turns, in their order; ``None`` for what is not there."""
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
         return [record_of(item) if item else None for item in items]
+
+    async def of_messages(self, message_ids: Sequence[MessageId], *, owner: Owner) -> dict[MessageId, TurnRecord]:
+        """Return the records of the turns with these messages of the user, in their order; those that are there."""
+        refs = [Ref(owner.partition, traces_namespace(owner), message_trace(one)) for one in message_ids]
+        traces = await self._storage.get(refs) if refs else ()
+        turn_ids = {
+            message_id: TurnId(str(item.value.get("turn_id")))
+            for message_id, item in zip(message_ids, traces, strict=True)
+            if item is not None
+        }
+        wanted = list(dict.fromkeys(turn_ids.values()))
+        records = dict(zip(wanted, await self.records(wanted, owner=owner) if wanted else (), strict=True))
+        return {one: record for one, turn_id in turn_ids.items() if (record := records[turn_id]) is not None}
 
     def _refs(self, turns: Sequence[SpokenTurn], owner: Owner, *, traced: Sequence[SpokenTurn]) -> list[Ref]:
         """Return where the ids of *turns* and the user's words in them are, and the traces of those that are *traced*.

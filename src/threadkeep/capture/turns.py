@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_of
+from threadkeep.capture.turn_recall import TurnRecall, recall_of, spell_recall
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.memories.models import Kind
@@ -171,6 +172,7 @@ class TurnRecord:
         not_kept: Which statements, once it is done.
         lifted: The tombstones that it lifted, once it is done.
         branch: Which branch of its thread it is on.
+        given: What recall gave to it; ``None``: not known.
     """
 
     turn: Turn
@@ -185,6 +187,7 @@ class TurnRecord:
     not_kept: tuple[NotKept, ...] = ()
     lifted: tuple[str, ...] = ()
     branch: Branch = THE_FIRST
+    given: TurnRecall | None = None
 
 
 def is_long(turn: Turn) -> bool:
@@ -301,6 +304,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
     }
     if branch := spell_branch(record.branch):
         value["branch"] = branch
+    if record.given is not None:
+        value["given"] = spell_recall(record.given)
     if record.state == "done":
         value["memory_ids"] = list(record.memory_ids)
         if record.proposal_ids:
@@ -362,6 +367,7 @@ def done(
         not_kept=tuple(not_kept),
         lifted=tuple(lifted),
         branch=record.branch,
+        given=record.given,
     )
 
 
@@ -397,6 +403,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tuple(_not_kept(value.get("not_kept"))),
         tuple(_texts(value.get("lifted"))),
         branch_of(value.get("branch")),
+        recall_of(value.get("given")),
     )
 
 

@@ -230,6 +230,14 @@ def memory_body(memory: Memory) -> MemoryBody:
     )
 
 
+def learnt_of(memory: Memory, turn_ids: Sequence[str]) -> dict[str, str | None]:
+    """Return what turns taught of *memory*, as it is sent: the memory, and what it said before, if that was changed."""
+    taught = next((told for one in turn_ids if (told := memory.taught_by(one)) is not None), None)
+    change, before = (taught.change, taught.before) if taught else ("known", None)
+    about: dict[str, str | None] = {"memory_id": memory.memory_id, "text": memory.text, "kind": memory.kind}
+    return {**about, "change": change, "before": before}
+
+
 def source_body(source: Source) -> SourceBody:
     """Return *source* as it is sent."""
     return SourceBody(speaker=source.speaker, thread_id=source.thread_id, message_id=source.message_id, at=source.at)

@@ -176,8 +176,12 @@ class TurnEvents:
     def _custom(self, payload: Mapping[str, Any]) -> Iterator[Event]:
         kind = payload.get("type")
         if kind == "recalled":
-            memories = [_recalled(one) for one in payload.get("memories", ())]
-            told = {"memories": memories, "tokens": payload.get("tokens", 0), "degraded": payload.get("degraded", [])}
+            told = {
+                "memories": [_recalled(one) for one in payload.get("memories", ())],
+                "left_out": [_recalled(one) for one in payload.get("left_out", ())],
+                "tokens": payload.get("tokens", 0),
+                "degraded": payload.get("degraded", []),
+            }
             self.recalls.append(told)
             yield "memory_recalled", told
         elif kind == "captured":

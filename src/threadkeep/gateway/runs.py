@@ -20,6 +20,7 @@ from threadkeep.errors import (
     ThreadkeepError,
     ThreadNotFoundError,
 )
+from threadkeep.gateway.bodies import learnt_of
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
 from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
@@ -562,7 +563,7 @@ class RunRegistry:
         for memory_id in receipt.memory_ids:
             memory = await mine.memories.get(memory_id)
             if memory is not None:
-                written = {"memory_id": memory_id, "text": memory.text, "kind": memory.kind}
+                written = learnt_of(memory, receipt.turn_ids)
                 run.memories.append(written)
                 run.emit("memory_written", written)
         for proposal_id in receipt.proposal_ids:

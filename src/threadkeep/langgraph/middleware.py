@@ -23,6 +23,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
+from threadkeep.capture.turn_recall import TurnRecall
 from threadkeep.concurrency import until_available
 from threadkeep.errors import (
     ClosedError,
@@ -376,6 +377,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 {
                     "type": "recalled",
                     "memories": [self._event_of(recalled) for recalled in found.memories],
+                    "left_out": [self._event_of(recalled) for recalled in found.left_out],
                     "tokens": found.tokens,
                     "degraded": list(found.degraded),
                 }
@@ -473,6 +475,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 owner=turn.owner,
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
                 recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
+                given=TurnRecall.from_recall(seen.recall) if seen and self._recalls else None,
                 epoch=seen.epoch if seen else None,
                 later=at_the_end if run else None,
                 note=note if together else None,

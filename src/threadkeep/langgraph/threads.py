@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from threadkeep.checkpoints.directory import ThreadStatus, checked_metadata, checked_title
+from threadkeep.checkpoints.directory import checked_metadata, checked_title
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import (
@@ -19,99 +19,21 @@ from threadkeep.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
-from threadkeep.ids import ThreadId
+from threadkeep.ids import MessageId, ThreadId
+from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.langchain import plain_messages
 from threadkeep.transfer.threads import CopiedThread, ThreadClaims, copy_thread, list_thread_ids, open_saver
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from threadkeep.checkpoints.directory import ListedThread
+    from threadkeep.checkpoints.directory import ListedThread, ThreadStatus
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container, Services
     from threadkeep.identity import Owner
     from threadkeep.models.base import Message
     from threadkeep.service import OwnerScope
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadSummary:
-    """A thread in the list of an owner's threads.
-
-    Attributes:
-        thread_id: Its id.
-        title: The first seven words of the user, or the title that was given; ``""``: there is none yet.
-        status: How the last turn ended: ``idle``, with a reply; ``interrupted``, with a question; or ``error``.
-        pinned: Whether it is pinned.
-        created_at: When it began.
-        last_turn_at: When its last turn ended.
-        metadata: What the application keeps with it.
-    """
-
-    thread_id: str
-    title: str = ""
-    status: ThreadStatus = "idle"
-    pinned: bool = False
-    created_at: datetime | None = None
-    last_turn_at: datetime | None = None
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Thread(ThreadSummary):
-    """A thread of an owner.
-
-    Attributes:
-        stats: How large it is.
-    """
-
-    stats: ThreadStats = field(default_factory=lambda: ThreadStats(0, 0, None, None, waits=False))
-
-
-class ThreadPage(list[ThreadSummary]):
-    """A part of an owner's threads, the last turn first.
-
-    Attributes:
-        cursor: What to pass to ``list`` for the next page; ``None``: this is the last one.
-    """
-
-    def __init__(self, threads: Iterable[ThreadSummary], cursor: str | None) -> None:
-        super().__init__(threads)
-        self.cursor = cursor
-
-
-@dataclass(frozen=True, slots=True)
-class Pruned:
-    """What pruning did to a thread.
-
-    Attributes:
-        thread_id: Its id.
-        removed: How many checkpoints went.
-        busy: Whether it was left alone because a run was at work on it.
-    """
-
-    thread_id: str
-    removed: int = 0
-    busy: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ImportedThread:
-    """A thread of another saver, or one without an owner.
-
-    Attributes:
-        thread_id: Its id.
-        checkpoints: How many checkpoints it has; 0 if it was adopted or left.
-        state: ``copied``, ``present`` if all of it was there already, ``adopted``, or ``left`` where it is.
-        owner: The owner it is bound to; ``None``: it was left.
-        reason: Why it was left.
-    """
-
-    thread_id: str
-    checkpoints: int
-    state: Literal["copied", "present", "adopted", "left"]
-    owner: Owner | None
-    reason: str = ""
 
 
 class ThreadService:
@@ -285,6 +207,36 @@ class ThreadService:
             msg = f"Thread {thread_id!r} has no checkpoint {checkpoint_id!r}."
             raise InvalidInputError(msg)
         return plain_messages(found.checkpoint["channel_values"].get("messages") or ()) if found else []
+
+    async def turns(
+        self,
+        thread_id: str,
+        *,
+        message_ids: Sequence[str] | None = None,
+        checkpoint_id: str | None = None,
+        owner: str | Owner | None = None,
+    ) -> list[TurnMemory]:
+        """Return what memory had to do with the turns of a thread that are recorded, oldest first.
+
+        Args:
+            thread_id: The thread.
+            message_ids: Only turns with these messages of the user; ``None``: all.
+            checkpoint_id: As in :meth:`messages`.
+            owner: The owner.
+
+        Raises:
+            ThreadNotFoundError: The owner has no thread of this id.
+            InvalidInputError: There is no such checkpoint.
+        """
+        owner = self._scope.resolve(owner)
+        asked = [
+            MessageId(message.message_id)
+            for message in await self.messages(thread_id, checkpoint_id=checkpoint_id, owner=owner)
+            if message.role in INPUT_ROLES and message.message_id
+            if message_ids is None or message.message_id in message_ids
+        ]
+        records = await self._app.call(lambda services: services.captures.on_record.of_messages(asked, owner=owner))
+        return [TurnMemory.from_record(message_id, record) for message_id, record in records.items()]
 
     async def ids(self, owner: str | Owner | None = None) -> Sequence[str]:
         """Return the ids of all threads of the owner, newest first."""

@@ -169,6 +169,18 @@ class Memory:
     merged_into: MemoryId | None = None
     archived: Archived | None = None
 
+    def taught_by(self, turn_id: str) -> Taught | None:
+        """Return what a turn said of this memory; ``None``: no version of it comes from the turn."""
+        before: str | None = None
+        for text, sources in (*((old.text, old.sources) for old in self.history), (self.text, self.sources)):
+            turns = [source.turn_id for source in sources]
+            if turn_id in turns:
+                if turns[0] != turn_id:
+                    return Taught("known", text)
+                return Taught("new", text) if before is None else Taught("changed", text, before)
+            before = text
+        return None
+
     def __repr__(self) -> str:
         """Return kind, text and id on one line."""
         return f"<Memory {self.memory_id[:8]} {self.kind}: {shortened(self.text)!r}>"
@@ -180,6 +192,22 @@ class Memory:
     def html_row(self) -> tuple[str, ...]:
         """Return the cells of this memory in a table for notebooks."""
         return self.text, self.kind, f"{self.created_at:%Y-%m-%d}", self.memory_id[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What a turn said of a memory.
+
+    Attributes:
+        change: ``new``: the memory began with it; ``changed``: it replaced another statement; ``known``: the memory
+            said it already.
+        text: What the memory says since.
+        before: What it said before, where that was changed.
+    """
+
+    change: Literal["new", "changed", "known"]
+    text: str
+    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
@@ -63,6 +63,12 @@ class MemoryReader:
         """Return the owner's memory with this key, or ``None``."""
         item = await self.item(memory_id, owner)
         return memory_of(item) if item else None
+
+    async def get_many(self, memory_ids: Sequence[str], *, owner: Owner) -> dict[str, Memory]:
+        """Return the owner's memories with these keys, by key, in their order; those that are there."""
+        items = await self.items(dict.fromkeys(memory_ids), owner)
+        read = ((key, memory_of(items[key])) for key in dict.fromkeys(memory_ids) if key in items)
+        return {key: memory for key, memory in read if memory is not None}
 
     async def require(self, memory_id: str, *, owner: Owner) -> Memory:
         """Return the owner's memory with this key.

@@ -131,6 +131,12 @@ class MemoryService(Service):
         return await self._services.memory_reader.require(memory_id, owner=self._scope.resolve(owner))
 
     @operation
+    async def get_many(self, memory_ids: Sequence[str], *, owner: str | Owner | None = None) -> dict[str, Memory]:
+        """Return the memories with these ids, by id; ids that the owner has no memory of are left out."""
+        resolved = self._scope.resolve(owner)
+        return {**await self._services.memory_reader.get_many(memory_ids, owner=resolved)}
+
+    @operation
     async def list(
         self,
         *,

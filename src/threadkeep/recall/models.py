@@ -48,12 +48,14 @@ class Recall:
         degraded: What was missing: ``embedder`` or ``vectors`` (compared by words only), ``reranker`` (in the order
             before it), ``storage`` (nothing read), ``timeout`` (nothing read in time).
         tokens: Estimate of the block's length in model tokens.
+        left_out: Memories that matter, too, and did not fit into the block, best first; at most 10.
     """
 
     memories: tuple[Recalled, ...] = ()
     text: str = ""
     degraded: tuple[str, ...] = ()
     tokens: int = 0
+    left_out: tuple[Recalled, ...] = ()
 
     def __repr__(self) -> str:
         """Return how much was recalled on one line."""

@@ -53,6 +53,9 @@ _TAKE_BACK: Final = frozenset(
 _SHORTEST_LINE: Final = 6
 """No line of a block or a list is shorter, in tokens or in characters."""
 
+MAX_LEFT_OUT: Final = 10
+"""So many of the candidates without room are told."""
+
 _MAX_SKIPPED: Final = 16
 """So many statements that do not fit are enough to stop looking for a shorter one.
 
@@ -168,6 +171,7 @@ class ContextPacker:
     Attributes:
         chosen: The candidates in the block.
         lines: How each of them is rendered.
+        left_out: The first of the candidates for which there was no room.
 
     Args:
         line_of: Renders a candidate, without the line break.
@@ -194,6 +198,7 @@ class ContextPacker:
         check_bounds(budget_tokens=budget_tokens, max_chars=max_chars, max_facts=max_facts, max_episodes=max_episodes)
         self.chosen: list[Recalled] = []
         self.lines: list[str] = []
+        self.left_out: list[Recalled] = []
         self._line_of = line_of
         self._tokens, self._characters = budget_tokens, max_chars
         self._facts, self._episodes = max_facts, max_episodes
@@ -222,9 +227,10 @@ class ContextPacker:
             text: What it says, :func:`normalised`.
         """
         episode = candidate.memory.kind == "episodic"
-        if (self._episodes if episode else self._facts) == 0:
-            return False
         if text in self._all_taken and any(is_contained(text, taken) for taken in self._taken):  # rare
+            return False
+        if (self._episodes if episode else self._facts) == 0:
+            self._leave_out(candidate)
             return False
         line = self._line_of(candidate)
         characters = len(line) + 1
@@ -233,6 +239,7 @@ class ContextPacker:
             self._tokens is not None and tokens > self._tokens
         ):
             self._skipped += 1
+            self._leave_out(candidate)
             return False
         if self._tokens is not None:
             self._tokens -= tokens
@@ -247,6 +254,10 @@ class ContextPacker:
         self.chosen.append(candidate)
         self.lines.append(line)
         return True
+
+    def _leave_out(self, candidate: Recalled) -> None:
+        if len(self.left_out) < MAX_LEFT_OUT:
+            self.left_out.append(candidate)
 
 
 def fit(

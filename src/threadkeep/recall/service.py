@@ -387,7 +387,7 @@ class RecallService:
         self._note_use(recalled, request.owner)
         text = "\n".join((HEADING, *packer.lines, END)) if recalled else ""
         self._telemetry.count("recall.turns")
-        return Recall(recalled, text, tuple(degraded), estimate_tokens(text))
+        return Recall(recalled, text, tuple(degraded), estimate_tokens(text), tuple(packer.left_out))
 
     def _note_use(self, recalled: Sequence[Recalled], owner: Owner) -> None:
         if self._uses is not None and recalled:

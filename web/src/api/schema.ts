@@ -378,6 +378,8 @@ export interface paths {
         /**
          * List Memories
          * @description List the memories of the user, most recently changed first; *since*: changed then or later.
+         *
+         *     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
          */
         get: operations["list_memories_api_memories_get"];
         put?: never;
@@ -892,6 +894,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/threads/{thread_id}/turns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Turns
+         * @description Return what was recalled for the turns of a thread, and what was learnt from them, oldest first.
+         */
+        get: operations["show_turns_api_threads__thread_id__turns_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tombstones": {
         parameters: {
             query?: never;
@@ -1391,6 +1413,23 @@ export interface components {
             found: components["schemas"]["FoundBody"][];
         };
         /**
+         * GivenBody
+         * @description A memory that a question found.
+         *
+         *     Attributes:
+         *         memory_id: The memory.
+         *         score: In [0, 1], higher is closer.
+         *         earlier: Whether a newer memory said that it is no longer so.
+         */
+        GivenBody: {
+            /** Earlier */
+            earlier: boolean;
+            /** Memory Id */
+            memory_id: string;
+            /** Score */
+            score: number;
+        };
+        /**
          * HealthBody
          * @description Whether the process lives.
          *
@@ -1498,6 +1537,35 @@ export interface components {
              * Format: int64
              */
             waiting: number;
+        };
+        /**
+         * LearntBody
+         * @description A memory that a turn taught.
+         *
+         *     Attributes:
+         *         memory_id: The memory.
+         *         text: What it says now.
+         *         kind: Which kind it is.
+         *         change: ``new``, ``changed``, or ``known`` before.
+         *         before: What it said before the turn changed it.
+         */
+        LearntBody: {
+            /** Before */
+            before: string | null;
+            /**
+             * Change
+             * @enum {string}
+             */
+            change: "new" | "changed" | "known";
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "semantic" | "episodic" | "procedural";
+            /** Memory Id */
+            memory_id: string;
+            /** Text */
+            text: string;
         };
         /**
          * LoggedOutBody
@@ -2472,6 +2540,49 @@ export interface components {
             tombstones: components["schemas"]["TombstoneBody"][];
         };
         /**
+         * TurnBody
+         * @description What memory had to do with a turn; memories that are forgotten are named in what it was given by their ids only.
+         *
+         *     Attributes:
+         *         message_id: The message of the user.
+         *         state: ``pending``: it is not learnt from yet; ``done``; or ``failed``.
+         *         recalled: The memories that it was given, best first; ``None``: not known.
+         *         left_out: Memories that did not fit, best first.
+         *         degraded: What was missing when memories were looked up.
+         *         learnt: What it taught, and is not forgotten.
+         *         proposal_ids: What of it waited for a decision.
+         */
+        TurnBody: {
+            /** Degraded */
+            degraded: string[];
+            /** Learnt */
+            learnt: components["schemas"]["LearntBody"][];
+            /** Left Out */
+            left_out: components["schemas"]["GivenBody"][];
+            /** Message Id */
+            message_id: string;
+            /** Proposal Ids */
+            proposal_ids: string[];
+            /** Recalled */
+            recalled: components["schemas"]["GivenBody"][] | null;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "pending" | "done" | "failed";
+        };
+        /**
+         * TurnsBody
+         * @description The turns of a thread that are recorded, oldest first.
+         *
+         *     Attributes:
+         *         turns: The turns.
+         */
+        TurnsBody: {
+            /** Turns */
+            turns: components["schemas"]["TurnBody"][];
+        };
+        /**
          * UndoBody
          * @description How many changes to undo.
          *
@@ -3418,6 +3529,7 @@ export interface operations {
                 cursor?: string;
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
+                memory_id?: string[];
                 pinned?: boolean;
                 since?: string;
                 thread_id?: string;
@@ -4527,6 +4639,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StateBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    show_turns_api_threads__thread_id__turns_get: {
+        parameters: {
+            query?: {
+                checkpoint_id?: string;
+            };
+            header?: never;
+            path: {
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnsBody"];
                 };
             };
             400: components["responses"]["Problem400"];

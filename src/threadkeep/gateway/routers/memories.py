@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import to_json
 
 from threadkeep.errors import RevisionConflictError, TooLargeError
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
 IMPORT_LINES = 5_000
+
+ItemKey = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)]
 
 
 class MemoriesBody(BaseModel):
@@ -210,8 +212,15 @@ async def list_memories(
     thread_id: Annotated[str | None, Query(min_length=1, max_length=ID_CHARACTERS)] = None,
     pinned: bool | None = None,  # noqa: FBT001 - a parameter of the query
     since: AwareDatetime | None = None,
+    memory_id: Annotated[list[ItemKey] | None, Query(max_length=100)] = None,
 ) -> MemoriesBody:
-    """List the memories of the user, most recently changed first; *since*: changed then or later."""
+    """List the memories of the user, most recently changed first; *since*: changed then or later.
+
+    With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
+    """
+    if memory_id is not None:
+        named = await client_of(request, principal).memories.get_many(memory_id)
+        return MemoriesBody(memories=[memory_body(one) for one in named.values()], cursor=None)
     wanted: dict[str, Any] = {"kind": kind, "trust": trust, "thread_id": thread_id, "pinned": pinned, "since": since}
     cursors, bound = request.app.state.gateway.cursors, ("memories", *(str(one or "") for one in wanted.values()))
     offset = await cursors.open(cursor, principal.owner, *bound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,8 +11,9 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import override
 
+from threadkeep.gateway.bodies import Kind, Shown, learnt_of
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import OwnerClient, client_of
+from threadkeep.gateway.inputs import OwnerClient, Reader, client_of
 from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
 from threadkeep.gateway.run_models import new_run_id
 from threadkeep.gateway.runs import RunRegistry
@@ -126,6 +128,70 @@ class MessagesBody(BaseModel):
     messages: list[MessageBody]
 
 
+class GivenBody(BaseModel):
+    """A memory that a question found.
+
+    Attributes:
+        memory_id: The memory.
+        score: In [0, 1], higher is closer.
+        earlier: Whether a newer memory said that it is no longer so.
+    """
+
+    memory_id: str
+    score: float
+    earlier: bool
+
+
+class LearntBody(BaseModel):
+    """A memory that a turn taught.
+
+    Attributes:
+        memory_id: The memory.
+        text: What it says now.
+        kind: Which kind it is.
+        change: ``new``, ``changed``, or ``known`` before.
+        before: What it said before the turn changed it.
+    """
+
+    memory_id: str
+    text: Shown
+    kind: Kind
+    change: Literal["new", "changed", "known"]
+    before: Shown | None
+
+
+class TurnBody(BaseModel):
+    """What memory had to do with a turn; memories that are forgotten are named in what it was given by their ids only.
+
+    Attributes:
+        message_id: The message of the user.
+        state: ``pending``: it is not learnt from yet; ``done``; or ``failed``.
+        recalled: The memories that it was given, best first; ``None``: not known.
+        left_out: Memories that did not fit, best first.
+        degraded: What was missing when memories were looked up.
+        learnt: What it taught, and is not forgotten.
+        proposal_ids: What of it waited for a decision.
+    """
+
+    message_id: Shown
+    state: Literal["pending", "done", "failed"]
+    recalled: list[GivenBody] | None
+    left_out: list[GivenBody]
+    degraded: list[str]
+    learnt: list[LearntBody]
+    proposal_ids: list[str]
+
+
+class TurnsBody(BaseModel):
+    """The turns of a thread that are recorded, oldest first.
+
+    Attributes:
+        turns: The turns.
+    """
+
+    turns: list[TurnBody]
+
+
 class StateBody(BaseModel):
     """The state of a thread at a checkpoint.
 
@@ -236,6 +302,21 @@ async def show_messages(
     )
 
 
+@router.get("/{thread_id}/turns")
+async def show_turns(
+    thread_id: ThreadPath,
+    request: Request,
+    _: Chatting,
+    principal: Reader,
+    checkpoint_id: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
+) -> TurnsBody:
+    """Return what was recalled for the turns of a thread, and what was learnt from them, oldest first."""
+    mine = client_of(request, principal)
+    turns = await mine.threads.turns(thread_id, checkpoint_id=checkpoint_id)
+    memories = await mine.memories.get_many([one for turn in turns for one in turn.memory_ids])
+    return TurnsBody(turns=[_turn(one, memories) for one in turns])
+
+
 @router.get("/{thread_id}/state")
 async def show_state(thread_id: ThreadPath, request: Request, principal: Chatting) -> StateBody:
     """Return the newest state of a thread."""
@@ -284,6 +365,24 @@ def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:
         created_at=thread.created_at,
         last_turn_at=thread.last_turn_at,
     )
+
+
+def _turn(turn: Any, memories: Mapping[str, Any]) -> TurnBody:
+    taught = [memories[one] for one in turn.memory_ids if one in memories]
+    recall = turn.recall
+    return TurnBody(
+        message_id=turn.message_id,
+        state=turn.state,
+        recalled=None if recall is None else [_given(one) for one in recall.memories],
+        left_out=[] if recall is None else [_given(one) for one in recall.left_out],
+        degraded=[] if recall is None else [*recall.degraded],
+        learnt=[LearntBody.model_validate(learnt_of(one, [turn.turn_id])) for one in taught],
+        proposal_ids=[*turn.proposal_ids],
+    )
+
+
+def _given(given: Any) -> GivenBody:
+    return GivenBody(memory_id=given.memory_id, score=given.score, earlier=given.earlier)
 
 
 def _state(state: Any) -> StateBody:
