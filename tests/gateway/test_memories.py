@@ -64,6 +64,23 @@ class TestMemories:
         with pytest.raises(MemoryNotFoundError):
             await gateway.tk.memories.require(memory_id, owner=owner_of("ana"))
 
+    async def test_a_dry_run_names_everything_that_forgetting_removes(self, gateway: GatewayWorld):
+        """The same that is removed then; a dry run changes nothing."""
+        async with gateway.client() as client:
+            events = await gateway.turn(client, "I live in Rome.")
+            (fact,) = [one.data for one in events if one.kind == "memory_written" and one.data["kind"] == "semantic"]
+            path = f"/memories/{fact['memory_id']}"
+            headers = {"If-Match": (await client.get(path)).headers["etag"]}
+            told = (await client.delete(path, params={"dry": True}, headers=headers)).json()
+            kept = await client.get(path)
+            done = (await client.delete(path, headers=headers)).json()
+            gone = await client.get(path)
+
+        assert (kept.status_code, gone.status_code) == (200, 404)
+        assert told == done
+        assert len(told["memory_ids"]) == 2  # the episode of the turn holds it
+        assert len(told["still_in"]) == 1
+
     @pytest.mark.parametrize(
         ("method", "path", "body"),
         [("PATCH", "", {"text": "Else."}), ("DELETE", "", None), ("POST", "/pin", {"pinned": True})],

@@ -126,7 +126,7 @@ class TestTurns:
         assert "Rome" not in str(later)
         assert other.status_code == 404
 
-    async def test_what_had_no_room_is_told(self, open_gateway: Open):
+    async def test_memories_without_room_are_named(self, open_gateway: Open):
         gateway = open_gateway()
         long = " ".join(["and there is more to say of it"] * 40)
         async with gateway.client() as client:

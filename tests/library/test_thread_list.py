@@ -185,3 +185,26 @@ class TestPages:
     async def test_an_invalid_cursor_is_refused(self, tk: threadkeep.Threadkeep, cursor: str):
         with pytest.raises(InvalidInputError):
             await tk.for_owner(ANA).threads.list(cursor=cursor)
+
+
+class TestTitleSearch:
+    async def test_pages_hold_each_thread_with_the_words_once(
+        self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch
+    ):
+        """However the storage is read, and in upper or lower case."""
+        monkeypatch.setattr("threadkeep.langgraph.threads._SEARCHED", 7)
+        mine = tk.for_owner(ANA)
+        for number in range(40):
+            await mine.threads.create(f"t{number}", title=f"{'Übung' if number % 3 else 'Plans'} for day {number}")
+        pages: list[list[str]] = []
+        cursor: str | None = None
+        while not pages or cursor is not None:
+            page = await mine.threads.list(title="PLANS day", limit=4, cursor=cursor)
+            pages.append([one.thread_id for one in page])
+            cursor = page.cursor
+
+        found = [one for page in pages for one in page]
+        assert found == [f"t{number}" for number in range(39, -1, -3)]
+        assert max(map(len, pages)) == 4
+        assert len(await mine.threads.list(title="übung", limit=100)) == 26
+        assert await mine.threads.list(title="nothing") == []

@@ -153,7 +153,9 @@ def forget(
 
     async def forget_confirmed(tk: Threadkeep, memory_id: str) -> Forgotten:
         memory = await tk.memories.require(memory_id, owner=user)
-        confirm(f"Forget “{plain(memory.text)}” of {plain(user)} in {location_of(tk)}?", yes=yes)
+        others = len((await tk.memories.forget(memory_id, owner=user, dry=True)).memory_ids) - 1
+        along = f" and {others} that came from it or hold it" if others else ""
+        confirm(f"Forget “{plain(memory.text)}”{along} of {plain(user)} in {location_of(tk)}?", yes=yes)
         return await tk.memories.forget(memory_id, owner=user)
 
     result = run(_with_id(memory_id, user, forget_confirmed), data_dir)

@@ -70,6 +70,7 @@ OwnerKey = Annotated[
 def list_(
     user: User = DEFAULT_USER,
     older_than_days: Days = None,
+    title: Annotated[str, typer.Option(help="Only threads with all of these words in their title.")] = "",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     data_dir: DataDir = None,
     *,
@@ -77,8 +78,9 @@ def list_(
 ) -> None:
     """List threads, the last turn first."""
     rested = _days(older_than_days)
-    threads = read(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
-    empty = f"{plain(user)} has no threads{' that rested so long' if older_than_days else ''}."
+    threads = read(lambda tk: tk.threads.list(user, older_than=rested, title=title, limit=limit), data_dir)
+    of_these = " with this title" if title else ""
+    empty = f"{plain(user)} has no threads{of_these}{' that rested so long' if older_than_days else ''}."
     emit(threads, map(_summary_line, threads) if threads else [empty], json=json)
 
 

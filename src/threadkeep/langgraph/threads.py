@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.checkpoints.directory import checked_metadata, checked_title
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from threadkeep.service import OwnerScope
 
 
+_SEARCHED: Final = 500
+"""So many threads are read at once to find titles."""
+
+
 class ThreadService:
     """The threads of an owner that are kept by ``tk.checkpointer``, newest first."""
 
@@ -48,14 +52,16 @@ class ThreadService:
         owner: str | Owner | None = None,
         *,
         older_than: timedelta | None = None,
+        title: str = "",
         limit: int = 50,
         cursor: str | None = None,
     ) -> ThreadPage:
-        """List threads, the last turn first. A page is one read.
+        """List threads, the last turn first. A page of all threads is one read.
 
         Args:
             owner: The owner.
             older_than: Only those with their last turn so long ago.
+            title: Only those with all of these words in their title, in upper or lower case.
             limit: How many at most, 1 or more.
             cursor: The cursor of the page before; ``None``: from the first.
 
@@ -66,12 +72,20 @@ class ThreadService:
             msg = f"limit must be 1 or more, got {limit}."
             raise InvalidInputError(msg)
         owner = self._scope.resolve(owner)
+        words = title.casefold().split()
         found: list[ThreadSummary] = []
         while True:
-            wanted = limit - len(found)
-            listed, cursor = await self._page(owner, cursor, wanted)
-            found += [_summary(one) for one in listed if self._rested(one.last_turn_at, older_than)]
-            if cursor is None or len(found) >= limit:
+            wanted, after = limit - len(found), cursor
+            listed, cursor = await self._page(owner, after, max(wanted, _SEARCHED) if words else wanted)
+            fitting = [
+                place
+                for place, one in enumerate(listed)
+                if self._rested(one.last_turn_at, older_than) and all(word in one.title.casefold() for word in words)
+            ][:wanted]
+            found += [_summary(listed[place]) for place in fitting]
+            if len(found) == limit and fitting[-1] + 1 < len(listed):  # the next page begins behind the last one
+                _, cursor = await self._page(owner, after, fitting[-1] + 1)
+            if cursor is None or len(found) == limit:
                 return ThreadPage(found, cursor)
 
     async def _page(self, owner: Owner, after: str | None, limit: int) -> tuple[Sequence[ListedThread], str | None]:

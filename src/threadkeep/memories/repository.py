@@ -339,6 +339,7 @@ class MemoryRepository(MemoryReader):
         revision: int | None = None,
         approval: Approval | None = None,
         also: Sequence[Operation] = (),
+        dry: bool = False,
     ) -> Forgotten:
         """Remove a statement: its memory with all history, what was derived from it, and its turn record.
 
@@ -351,6 +352,7 @@ class MemoryRepository(MemoryReader):
             revision: The revision that was read; ``None``: whatever it is now.
             approval: Who approved it, where it was proposed.
             also: Operations of the owner's for the same commit.
+            dry: Whether only what would be removed is told.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
@@ -366,6 +368,8 @@ class MemoryRepository(MemoryReader):
             gone = goes_with(memory, memories)
             sources = sources_in(gone)
             turn_ids = tuple(dict.fromkeys([s.turn_id for s in sources if s.turn_id]))
+            if dry:
+                return Forgotten(tuple([m.memory_id for m in gone]), turn_ids, messages_of(sources))
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
@@ -391,7 +395,8 @@ class MemoryRepository(MemoryReader):
             message=_changed_again(memory_id),
             memory_id=memory_id,
         )
-        await self._storage.scrub()
+        if not dry:
+            await self._storage.scrub()
         return forgotten
 
     async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:

@@ -233,13 +233,18 @@ class MemoryService(Service):
         )
 
     @operation
-    async def forget(self, memory_id: str, *, owner: str | Owner | None = None) -> Forgotten:
+    async def forget(self, memory_id: str, *, owner: str | Owner | None = None, dry: bool = False) -> Forgotten:
         """Remove a memory with its history and everything derived from it; report where its text still stands.
+
+        Args:
+            memory_id: The memory.
+            owner: The owner.
+            dry: Change nothing, and return what would be removed.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
         """
-        return await self._services.memory_repository.forget(memory_id, owner=self._scope.resolve(owner))
+        return await self._services.memory_repository.forget(memory_id, owner=self._scope.resolve(owner), dry=dry)
 
     @operation
     async def pin(self, memory_id: str, *, owner: str | Owner | None = None, pinned: bool = True) -> Memory:

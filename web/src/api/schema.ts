@@ -410,7 +410,7 @@ export interface paths {
         post?: never;
         /**
          * Forget Memory
-         * @description Remove a memory with its history; it is not learnt again.
+         * @description Remove a memory with its history; it is not learnt again. *dry*: change nothing, and return what would go.
          */
         delete: operations["forget_memory_api_memories__memory_id__delete"];
         options?: never;
@@ -771,7 +771,7 @@ export interface paths {
         };
         /**
          * List Threads
-         * @description List the threads of the user, the last turn first.
+         * @description List the threads of the user, the last turn first; *title*: with all of these words in their title.
          */
         get: operations["list_threads_api_threads_get"];
         put?: never;
@@ -3635,7 +3635,9 @@ export interface operations {
     };
     forget_memory_api_memories__memory_id__delete: {
         parameters: {
-            query?: never;
+            query?: {
+                dry?: boolean;
+            };
             header?: {
                 "if-match"?: string;
             };
@@ -4336,6 +4338,7 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                title?: string;
             };
             header?: never;
             path?: never;

@@ -318,13 +318,17 @@ async def correct_memory(
 
 @router.delete("/{memory_id}")
 async def forget_memory(
-    memory_id: ItemId, request: Request, principal: Writer, if_match: IfMatch = None
+    memory_id: ItemId,
+    request: Request,
+    principal: Writer,
+    if_match: IfMatch = None,
+    dry: bool = False,  # noqa: FBT001, FBT002 - a parameter of the query
 ) -> ForgottenBody:
-    """Remove a memory with its history; it is not learnt again."""
+    """Remove a memory with its history; it is not learnt again. *dry*: change nothing, and return what would go."""
     revision = expected_revision(if_match)
     memories = client_of(request, principal).memories
     await _require_revision(memories, memory_id, revision)
-    return forgotten_body(await memories.forget(memory_id))
+    return forgotten_body(await memories.forget(memory_id, dry=dry))
 
 
 @router.get("/{memory_id}/history")

@@ -246,11 +246,12 @@ async def list_threads(
     principal: Chatting,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=2_000)] = None,
+    title: Annotated[str, Query(max_length=TITLE_CHARACTERS)] = "",
 ) -> ThreadsBody:
-    """List the threads of the user, the last turn first."""
+    """List the threads of the user, the last turn first; *title*: with all of these words in their title."""
     cursors, owner = request.app.state.gateway.cursors, principal.owner
     position = await cursors.open_position(cursor, owner, _LIST)
-    page = await client_of(request, principal).threads.list(limit=limit, cursor=position)
+    page = await client_of(request, principal).threads.list(limit=limit, cursor=position, title=title)
     following = None if page.cursor is None else await cursors.seal_position(page.cursor, owner, _LIST)
     runs: RunRegistry = request.app.state.gateway.runs
     running = runs.running_threads(principal.owner)
