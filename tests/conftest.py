@@ -40,6 +40,7 @@ OTHERS: Final = (
     "SPLUNK_MCP_TOKEN",
     "NO_COLOR",
     "FORCE_COLOR",
+    "SSL_CERT_FILE",
 )
 KEPT: Final = "THREADKEEP_TEST_"
 """Says where a test finds a server; a setting never begins like this."""
@@ -67,6 +68,8 @@ def world_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
         if (name.startswith(PREFIXES) and not name.startswith(KEPT)) or name in OTHERS:
             monkeypatch.delenv(name)
     monkeypatch.setenv("THREADKEEP_RECALL_TIMEOUT_MS", BUSY_MS)
+    # To read the certificates of the world takes 20 ms of every HTTP client, and no server of a test has one of these.
+    monkeypatch.setenv("SSL_CERT_DIR", str(world / "certificates"))
     for kind in ("DATA", "CONFIG", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(world / kind.lower()))
     if sys.platform == "darwin":  # its user folders follow HOME

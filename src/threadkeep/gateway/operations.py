@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -461,8 +462,9 @@ def parse_arguments(model: type[BaseModel], arguments: object) -> BaseModel:
         raise InvalidInputError(msg) from error
 
 
+@cache
 def schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-    """Return the JSON schema of *model*; of a description, the first sentence stays."""
+    """Return the JSON schema of *model*; of a description, the first sentence stays. Do not change it: it is shared."""
     schema = model.model_json_schema(mode=mode)
     for part in (schema, *schema.get("$defs", {}).values()):
         part["description"] = part["description"].partition("\n")[0]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain.tools import ToolRuntime
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import ArgsSchema, BaseTool, StructuredTool, create_schema_from_function
 from langgraph.types import interrupt
 
 from threadkeep.capture.provenance import Backing, backing
@@ -155,10 +156,9 @@ class _Work:
         def blocking(**arguments: Any) -> str:
             return event_loop.run_sync(answered(**arguments))
 
-        described = StructuredTool.from_function(coroutine=method, name=name, description=method.__doc__)
-        described.coroutine = answered
-        described.func = blocking
-        return described
+        return StructuredTool.from_function(
+            blocking, answered, name, method.__doc__, args_schema=_arguments_of(name), infer_schema=False
+        )
 
     async def _resolve_owner(self, runtime: ToolRuntime[Any, Any]) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=runtime.config))
@@ -173,6 +173,12 @@ class _Work:
     def _thread(self, runtime: ToolRuntime[Any, Any]) -> ThreadId | None:
         thread_id = thread_id_of(runtime, runtime.config)
         return ThreadId(thread_id) if thread_id is not None else None
+
+
+@cache
+def _arguments_of(name: str) -> ArgsSchema:
+    """Return the schema of the arguments of a tool; to derive one from a signature takes milliseconds."""
+    return create_schema_from_function(name, getattr(_Work, name), filter_args=["self"])
 
 
 def _describe_outcome(proposed: Proposed) -> str:
