@@ -553,7 +553,7 @@ class Threadkeep:
         return PerRunOwnerView(Threadkeep(self._app, owner=run_owner, model=self._model))
 
     def config(
-        self, *, user_id: str, thread_id: str, trace_id: str | None = None, **configurable: Any
+        self, *, user_id: str, thread_id: str, trace_id: str | None = None, memory: bool = True, **configurable: Any
     ) -> RunnableConfig:
         """Return the config of a run: user, thread, and the label for LangMem's namespace templates.
 
@@ -563,11 +563,16 @@ class Threadkeep:
             user_id: The user of the run.
             thread_id: The thread of the run.
             trace_id: The application's trace id; ``None``: that of the current OpenTelemetry span, if there is one.
+            memory: Whether the run recalls and learns; otherwise the memory tools refuse, too.
             configurable: Further keys.
         """
         owner = self._scope.resolve(user_id)
         metadata = run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id)
         keys = {"thread_id": thread_id, "user_id": user_id, "langgraph_user_id": owner.label}
+        if not memory:
+            from threadkeep.langgraph.identity import memory_keys
+
+            configurable = {**configurable, **memory_keys(memory=False)}
         return {"metadata": metadata, "configurable": {**keys, **configurable}}
 
     def label(self, owner: str | Owner) -> str:

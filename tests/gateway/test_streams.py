@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
 import threadkeep
 from tests.gateway.conftest import Open
+from tests.gateway.langgraph_api.conftest import sdk
 from tests.gateway.test_lifetime import until
 from tests.gateway.world import GatewayWorld, joined, kinds, owner_of, problem_of, text_of
 from threadkeep.testing import Held, ScriptedModel
@@ -199,8 +202,6 @@ class TestEvents:
 class TestInterrupts:
     async def test_a_question_is_answered_in_a_run_of_its_own(self, open_gateway: Open):
         def asking(tk: threadkeep.Threadkeep) -> Any:
-            from langchain.agents import create_agent
-
             view = tk.per_run_owner()
             approval = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
             return create_agent(
@@ -226,6 +227,38 @@ class TestInterrupts:
         assert text_of(resumed) == "It rains."
         assert resumed[0].data["run_id"] != run_id
         assert again.status_code == 409
+
+    @pytest.mark.parametrize("interface", ["api", "langgraph"])
+    async def test_a_turn_without_memory_goes_on_without_it(self, open_gateway: Open, tmp_path: Path, interface: str):
+        """Also in another process, and by the run id that the thread's state names."""
+        url, models = f"sqlite:///{tmp_path / 'shared.db'}", (ScriptedModel(replies=(CALL,)), ScriptedModel())
+
+        def asking(model: ScriptedModel) -> Callable[[threadkeep.Threadkeep], Any]:
+            approval = HumanInTheLoopMiddleware(interrupt_on={"weather": True})
+
+            def graph(tk: threadkeep.Threadkeep) -> Any:
+                view = tk.per_run_owner()
+                middleware: Any = [view.middleware(), approval]
+                return create_agent(model, [weather], middleware=middleware, checkpointer=view.checkpointer)
+
+            return graph
+
+        one, other = (open_gateway(model, graph=asking(model), url=url) for model in models)
+        decisions = {"decisions": [{"type": "approve"}]}
+        async with one.client() as client, other.client() as elsewhere, sdk(other) as graph:
+            await one.turn(client, "I live in Rome. Weather?", memory="off", thread_id="t")
+            if interface == "api":
+                run_id = (await elsewhere.get("/threads/t/state")).json()["run_id"]
+                async with other.stream(elsewhere, {"answer": decisions}, f"/runs/{run_id}/resume") as events:
+                    assert [event async for event in events][-1].data["status"] == "done"
+            else:
+                await graph.runs.wait("t", "agent", command={"resume": decisions})
+            await other.tk.drain()
+            mine = other.tk.for_owner(owner_of("ana"))
+            assert await mine.memories.list() == []
+            await other.turn(elsewhere, "I work at Acme.", thread_id="t")
+            await other.tk.drain()
+            assert [one.text for one in await mine.memories.list() if one.kind == "semantic"] == ["I work at Acme."]
 
 
 class TestJoins:

@@ -141,3 +141,14 @@ def test_a_thread_that_began_here_goes_on(tk: threadkeep.Threadkeep):
         agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "1"}})
 
     assert facts(tk, "ana") == ["I like tea.", "I live in Lisbon.", "I work at Acme."]
+
+
+def test_a_turn_without_memory_is_not_learnt_from_later(tk: threadkeep.Threadkeep):
+    """What came before it and was not learnt yet is; of the turn itself its digests are kept alone."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", user_id="ana")
+    agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
+    for text, memory in (("I own a red car.", False), ("I work at Acme.", True)):
+        agent.invoke({"messages": [("user", text)]}, tk.config(user_id="ana", thread_id="1", memory=memory))
+
+    assert facts(tk, "ana") == ["I live in Lisbon.", "I work at Acme."]

@@ -156,6 +156,8 @@ class TestTurns:
         assert "threadkeep_memory" not in repr([one async for one in agent.checkpointer.alist(config)])
         await agent.ainvoke(said("What is my code word?"), view.config(ANA, thread_id="1"))
         assert "lion" in model.prompts[-1][-1].text
+        await tk.drain()
+        assert "Rome" not in str([one.text for one in await tk.memories.list(owner=ANA)])  # the next turn, too
 
 
 class TestThreads:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from threadkeep.capture.models import QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
@@ -64,6 +64,18 @@ _SETTLE_POLL_SECONDS: Final = 0.25
 
 _SETTLE_MAX_POLL_SECONDS: Final = 1.0
 """How often a settling caller looks for what another process finished."""
+
+
+class _Lease(NamedTuple):
+    """The lease of this worker on turns that it records.
+
+    Attributes:
+        until: When it ends; ``None``: the turns are any worker's, at once.
+        most: More turns than this are any worker's, too; ``None``: no number is.
+    """
+
+    until: datetime | None
+    most: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +151,7 @@ class CaptureService:
         mine: bool = False,
         later: Callable[[Callable[[], object]], object] | None = None,
         note: TurnNote | None = None,
+        unwanted: bool = False,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -158,6 +171,7 @@ class CaptureService:
                 woken at once. Without a wake-up the worker finds the turns at its next poll.
             note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
                 with the record. Where nothing is to be recorded, it is not written.
+            unwanted: Whether the newest turn is without memory: it is only marked as seen.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -186,9 +200,9 @@ class CaptureService:
                         put_in=_PutIn(recalled, given),
                         begun=begun,
                         epoch=current,
-                        until=until,
-                        most=None if mine else MAX_TAKEN,
+                        lease=_Lease(until, None if mine else MAX_TAKEN),
                         note=note,
+                        unwanted=unwanted,
                     )
                 )
                 break
@@ -227,9 +241,9 @@ class CaptureService:
         put_in: _PutIn,
         begun: str,
         epoch: str,
-        until: datetime | None,
-        most: int | None,
+        lease: _Lease,
         note: TurnNote | None,
+        unwanted: bool,
     ) -> tuple[TurnId, ...] | None:
         """Commit the turns that are missing; return the ids of those to learn from, or None if none are new.
 
@@ -241,9 +255,9 @@ class CaptureService:
             put_in: What recall had put in before the newest turn.
             begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
             epoch: The owner's epoch now.
-            until: When this worker's lease on the turns ends; ``None``: they are any worker's, at once.
-            most: More turns than this are any worker's, too; ``None``: no number is.
+            lease: This worker's on the turns.
             note: What is committed with the newest turn.
+            unwanted: Whether nothing is learnt from the newest turn.
 
         Raises:
             RevisionConflictError: Another process recorded the same turn at the same time.
@@ -259,8 +273,9 @@ class CaptureService:
         branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch)
-        if most is not None and len(wanted) > most:
-            until = None
+        if unwanted:
+            wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
+        until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
         moments = self._moments(len(missing), now=now)
         much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS

@@ -73,6 +73,7 @@ class ListedThread(NamedTuple):
         created_at: When it was listed first; ``None``: unknown.
         last_turn_at: When its last turn ended; ``None``: unknown.
         metadata: What the application keeps with it.
+        memory: Whether the turn that was interrupted uses memory when it goes on.
     """
 
     thread_id: ThreadId
@@ -83,6 +84,7 @@ class ListedThread(NamedTuple):
     created_at: datetime | None = None
     last_turn_at: datetime | None = None
     metadata: Mapping[str, Any] = NO_METADATA
+    memory: bool = True
 
     @classmethod
     def from_item(cls, item: Item) -> ListedThread:
@@ -97,6 +99,7 @@ class ListedThread(NamedTuple):
             item.created_at,
             item.updated_at,
             value.get("metadata", NO_METADATA),
+            bool(value.get("memory", True)),
         )
 
     def partition_of(self, owner: Owner) -> Partition:
@@ -112,12 +115,14 @@ class TurnNote:
         ref: The item of the thread in the list.
         question: Returns what the user said; the first question of a thread gives it its title.
         status: How the turn ended.
+        memory: Whether the turn uses memory.
         written: Whether it is committed; set by what commits it.
     """
 
     ref: Ref
     question: Callable[[], str]
     status: ThreadStatus = "idle"
+    memory: bool = True
     written: bool = False
 
     def puts(self, item: Item | None) -> list[Put]:
@@ -126,6 +131,9 @@ class TurnNote:
             return []
         title = item.value.get("title") or title_from(self.question())
         value = {**item.value, "title": title, "status": self.status}
+        value.pop("memory", None)
+        if not self.memory and self.status == "interrupted":
+            value["memory"] = False
         return [Put(self.ref.namespace, self.ref.key, value, expect=item.revision)]
 
 
@@ -209,11 +217,17 @@ class ThreadDirectory:
 
     @staticmethod
     def turn_note(
-        owner: Owner, thread_id: str, *, scoped: bool, question: Callable[[], str], status: ThreadStatus = "idle"
+        owner: Owner,
+        thread_id: str,
+        *,
+        scoped: bool,
+        question: Callable[[], str],
+        status: ThreadStatus = "idle",
+        memory: bool = True,
     ) -> TurnNote:
         """Return the note of a turn of a thread that has ended, for :meth:`note_turn`."""
         ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
-        return TurnNote(ref, question, status)
+        return TurnNote(ref, question, status, memory)
 
     async def note_turn(self, note: TurnNote) -> None:
         """Commit *note* on its own. A thread that was deleted meanwhile is not listed again."""

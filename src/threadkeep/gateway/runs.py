@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
@@ -191,6 +192,9 @@ class RunRegistry:
             return earlier
         self._require_open()
         self.require_place(owner)
+        if request.call is not None and request.call.answers:  # the turn goes on with memory or without, as it began
+            thread = await self._tk.for_owner(owner).threads.get(request.thread_id)
+            request = replace(request, memory=request.memory and (thread is None or thread.memory))
         run = ChatRun(new_run_id(request.thread_id), request, key=key)
         if request.call is not None:
             run.events, run.buffer = request.call.events, EventBuffer(CALL_BYTES)
@@ -547,7 +551,7 @@ class RunRegistry:
             return
         noted: Literal["idle", "interrupted", "error"] = status if status in ("interrupted", "error") else "idle"
         threads = self._tk.for_owner(request.owner).threads
-        note = threads.note_turn(request.thread_id, question=request.message or "", status=noted)
+        note = threads.note_turn(request.thread_id, question=request.message or "", status=noted, memory=request.memory)
         await _try(note, "A turn is not noted in the list of threads")
 
     async def _learn(self, run: ChatRun) -> None:

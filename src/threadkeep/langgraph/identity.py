@@ -111,6 +111,11 @@ class MemorySwitch(Enum):
     OFF = "off"
 
 
+def memory_keys(*, memory: bool) -> dict[str, Any]:
+    """Return the keys of ``configurable`` for a run with memory, or without."""
+    return {} if memory else {MEMORY_KEY: MemorySwitch.OFF}
+
+
 def is_memory_off(config: Mapping[str, Any]) -> bool:
     """Return whether the run of *config* neither recalls nor learns."""
     configurable: Mapping[str, object] = config.get("configurable") or {}

@@ -21,6 +21,7 @@ from langchain.agents.middleware.types import AgentState, ModelRequest, ModelRes
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
+from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
 from threadkeep.capture.turn_recall import TurnRecall
@@ -90,12 +91,16 @@ class _RecalledTurn:
     Attributes:
         recall: The memories.
         epoch: The owner's, when the turn began; ``None`` where the storage did not say.
-        off: Whether the thread is no one's, so that nothing is recalled into it or learnt from it.
+        off: Whether nothing is recalled into the turn or learnt from it.
     """
 
     recall: Recall
     epoch: str | None
     off: bool = False
+
+
+_LEFT_OUT: Final = _RecalledTurn(Recall(), None, off=True)
+"""Of a turn without memory."""
 
 
 class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
@@ -142,12 +147,13 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         config, messages = get_config(), PlainMessages(request.messages)
         turn = self._turn(request, messages, config)
         if is_memory_off(config):
+            self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
             return handler(request)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = find_owner(saver, unbound, self._tk.app.owner_key)
             if not self._tk.app.event_loop.run_sync(self._is_theirs(turn, named)):
-                self._seen[turn] = _RecalledTurn(Recall(), None, off=True)
+                self._seen[turn] = _LEFT_OUT
         before = self._seen.get(turn)
         if before is not None and before.off:
             return handler(request)
@@ -167,12 +173,13 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         config, messages = get_config(), PlainMessages(request.messages)
         turn = self._turn(request, messages, config)
         if is_memory_off(config):
+            await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
             return await handler(request)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = await afind_owner(saver, unbound, self._tk.app.owner_key)
             if not await self._tk.app.event_loop.run(self._is_theirs(turn, named)):
-                self._seen[turn] = _RecalledTurn(Recall(), None, off=True)
+                self._seen[turn] = _LEFT_OUT
         before = self._seen.get(turn)
         if before is not None and before.off:
             return await handler(request)
@@ -184,6 +191,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
+
+    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
+        """Do what a turn without memory needs, so that nothing is learnt from it later, either."""
 
     def _turn(self, request: ModelRequest[Any], messages: PlainMessages, config: Any) -> _TurnContext:
         """Return the turn; the owner is required before the model is called."""
@@ -435,13 +445,29 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
         question, run = messages.newest_human[2], current_run()
-        shown: Sequence[Message] = messages
-        if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
-            shown = messages[_input_start(messages, run) :]
-        elif foreign_saver(config) is not None:
-            shown = _answered(messages, _input_start(messages, run))
+        shown = self._shown(turn, messages, run, config)
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
         return self._record(turn, shown, seen, run, self._unbound_thread(turn, config), noting)
+
+    @override
+    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
+        """Mark the turn as seen; otherwise the next one brings it along."""
+        if not self._tk.app.capturing or self._seen.get(turn) is _LEFT_OUT:
+            return
+        self._seen[turn] = _LEFT_OUT
+        messages, run = PlainMessages(request.state["messages"]), current_run()
+        shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
+        await self._record(turn, shown, None, run, unbound, lambda _: None, unwanted=True)
+
+    def _shown(
+        self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any
+    ) -> Sequence[Message]:
+        """Return those of the thread's messages that are the owner's."""
+        if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
+            return messages[_input_start(messages, run) :]
+        if foreign_saver(config) is not None:
+            return _answered(messages, _input_start(messages, run))
+        return messages
 
     async def _record(
         self,
@@ -451,6 +477,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
         run: CurrentRun | None,
         to_bind: str | None,
         note_of: Callable[[Services], TurnNote | None],
+        *,
+        unwanted: bool = False,
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
 
@@ -479,6 +507,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 epoch=seen.epoch if seen else None,
                 later=at_the_end if run else None,
                 note=note if together else None,
+                unwanted=unwanted,
             )
             try:
                 return await until_available(recorded, app.settings.checkpoint_timeout)

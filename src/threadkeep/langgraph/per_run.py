@@ -18,7 +18,7 @@ from threadkeep.checkpoints.leases import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner
-from threadkeep.langgraph.identity import MEMORY_KEY, MemorySwitch
+from threadkeep.langgraph.identity import memory_keys
 from threadkeep.langgraph.operations import require_embedder
 from threadkeep.langgraph.store import ThreadkeepStore
 
@@ -217,9 +217,7 @@ class PerRunOwnerView:
             msg = f"Pass the owner as the first argument, not as {OWNER_KEY}."
             raise InvalidInputError(msg)
         named = self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner))
-        named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named}
-        if not memory:
-            named_keys[MEMORY_KEY] = MemorySwitch.OFF
+        named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named, **memory_keys(memory=memory)}
         if run_name is not None:
             named_keys[RUN] = RunName(run_name)
         return {"configurable": {**configurable, **named_keys}}

@@ -158,7 +158,13 @@ class ThreadService:
         return _summary(listed)
 
     async def note_turn(
-        self, thread_id: str, *, question: str, status: ThreadStatus = "idle", owner: str | Owner | None = None
+        self,
+        thread_id: str,
+        *,
+        question: str,
+        status: ThreadStatus = "idle",
+        memory: bool = True,
+        owner: str | Owner | None = None,
     ) -> None:
         """Note the end of a turn in the list, for graphs without the middleware, which does it.
 
@@ -166,6 +172,8 @@ class ThreadService:
             thread_id: The thread; nothing is noted of one that is not listed.
             question: What the user said; the first question of a thread gives it its title.
             status: How the turn ended.
+            memory: Whether the turn uses memory. It is noted of an interrupted turn, so that whatever resumes the
+                turn goes on in the same way.
             owner: The owner.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
@@ -174,7 +182,12 @@ class ThreadService:
         async def note(services: Services) -> None:
             directory = services.thread_directory
             note = directory.turn_note(
-                owner, named, scoped=view.is_scoped, question=lambda: services.redact(question), status=status
+                owner,
+                named,
+                scoped=view.is_scoped,
+                question=lambda: services.redact(question),
+                status=status,
+                memory=memory,
             )
             await directory.note_turn(note)
 
