@@ -30,6 +30,7 @@ class ThreadSummary:
         created_at: When it began.
         last_turn_at: When its last turn ended.
         metadata: What the application keeps with it.
+        memory: Whether the turn that was interrupted uses memory when it goes on; otherwise ``True``.
     """
 
     thread_id: str
@@ -39,6 +40,7 @@ class ThreadSummary:
     created_at: datetime | None = None
     last_turn_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)
