@@ -147,10 +147,10 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
     try:
         read: object = json.loads(text, object_pairs_hook=_unique_keys)
     except ValueError as error:
-        msg = f"The mapping is not valid JSON ({error}): write an object of labels or thread ids, and user ids."
+        msg = f"The mapping is no JSON object ({error}): write labels or thread ids, and the user id of each."
         raise InvalidInputError(msg) from error
     if not isinstance(read, dict):
-        msg = 'The mapping is not a JSON object: write {"a_b@x_org": "a.b@x.org"}.'
+        msg = 'The mapping is no JSON object: write {"label or thread id": "user id"}.'
         raise InvalidInputError(msg)
     return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
 
