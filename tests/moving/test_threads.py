@@ -168,7 +168,7 @@ class TestCommands:
             ('{"1": "a", "1": "b"}', "twice"),
             ("[]", "JSON object"),
             ('{"1": 7}', "neither a user id"),
-            ("{", "not valid JSON"),
+            ("{", "no JSON object"),
             ('{"1": "bob", "3": "ana"}', "Thread '3' was not found; nothing was changed"),
             (None, "cannot be read"),
         ],
