@@ -14,6 +14,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
+from threadkeep.profile.schema import check_schema
 from threadkeep.recall.models import Recall
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.service import OwnerScope, to_owner
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from threadkeep.memories.service import MemoryService
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.owners.service import OwnerService
+    from threadkeep.profile.schema import ProfileSlot
+    from threadkeep.profile.service import ProfileService
     from threadkeep.proposals.service import ProposalService
     from threadkeep.services import Health
     from threadkeep.settings import Settings
@@ -67,6 +70,7 @@ def open(  # noqa: A001 - the verb of the public surface
     allowed_types: Sequence[type | tuple[str, str]] = (),
     threads_from: BaseCheckpointSaver[Any] | None = None,
     owner_key: str = "user_id",
+    profile: Sequence[ProfileSlot] | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -88,11 +92,14 @@ def open(  # noqa: A001 - the verb of the public surface
         threads_from: The checkpointer that the application has used so far: a thread that is not here yet is copied
             from it at its first use. A thread belongs to the owner that its metadata names; others are refused.
         owner_key: The key of that metadata with the user id; your application must have set it, not its clients.
+        profile: The slots of the owners' profiles; ``None``: the default ones. Profiles are derived from memories, so
+            another schema loses nothing.
         settings: Replaces the settings of the environment.
         clock: Replaces the system clock.
 
     Raises:
         SettingsError: A setting is invalid; the message names it.
+        InvalidInputError: *profile* is no schema; the message names the slot.
     """
     settings = resolve_settings(url, settings)
     clock = clock or SystemClock()
@@ -106,6 +113,7 @@ def open(  # noqa: A001 - the verb of the public surface
         allowed_types=(*allowed_types, *settings.allowed_type_names),
         threads_from=threads_from,
         owner_key=owner_key,
+        profile=None if profile is None else check_schema(profile),
     )
     return Threadkeep(app, owner=owner, model=model)
 
@@ -206,6 +214,11 @@ class Threadkeep:
     def memories(self) -> MemoryService:
         """Memories of an owner: remember, list, search, correct, forget."""
         return self._app.services.memories.scoped(self._scope)
+
+    @cached_property
+    def profile(self) -> ProfileService:
+        """The profile of an owner: get, set, clear."""
+        return self._app.services.profile.scoped(self._scope)
 
     @cached_property
     def proposals(self) -> ProposalService:

@@ -34,6 +34,7 @@ from threadkeep.observability import (
     Telemetry,
     span,
 )
+from threadkeep.profile.defaults import DEFAULT_SLOTS
 from threadkeep.recall.models import Recall
 from threadkeep.registry import (
     create_erasure_receipts,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.checkpoints.serializer import AllowedType
     from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
     from threadkeep.storage.interface import Storage
@@ -100,6 +102,7 @@ class Container:
         allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
         threads_from: A checkpointer from which threads move in at their first use; ``None``: none.
         owner_key: The key of its metadata with the user id.
+        profile: The slots of the owners' profiles; ``None``: the default ones.
         background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
         embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
@@ -118,6 +121,7 @@ class Container:
     allowed_types: Sequence[AllowedType] = ()
     threads_from: BaseCheckpointSaver[Any] | None = None
     owner_key: str = "user_id"
+    profile: Sequence[ProfileSlot] | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
@@ -144,6 +148,7 @@ class Container:
             thread_messages=self._messages,
             erase_threads=self._erase_threads,
             postgres_pool=self.postgres_pool,
+            profile=DEFAULT_SLOTS if self.profile is None else self.profile,
         )
         if self.background:  # imported now, so that the first turn does not wait for it
             _ = self.services.recalls
@@ -425,8 +430,14 @@ class Container:
             return Recall()
         if not self.embedder_seen:
             await self.warm(self.loading_budget)
+        if services.recalls.needs_loading(request):
+            await self._load_recall(services)
         request.timeout = self.timeout_budget.for_recall(request.timeout)
         return await services.recalls.run(request)
+
+    async def _load_recall(self, services: Services) -> None:
+        with suppress(TimeoutError):  # it goes on in the background, and this turn has no profile
+            await self.loading_budget.wait(services.recalls.load())
 
     def _record(self, recall: Recall, recorded: Recording) -> None:
         recorded.set(

@@ -15,6 +15,7 @@
     ├── ScopeRequiredError       the token may not do this
     ├── OptedOutError            the owner opted out of memory
     ├── MemoryNotFoundError
+    ├── SlotNotFoundError
     ├── ProposalNotFoundError
     ├── DocumentNotFoundError
     ├── RunNotFoundError
@@ -134,6 +135,12 @@ class MemoryNotFoundError(ThreadkeepError, LookupError):
     """The owner has no memory with this id. List the owner's memories."""
 
     code = "memory_not_found"
+
+
+class SlotNotFoundError(ThreadkeepError, LookupError):
+    """The schema of profiles has no slot with this name. Read the profile to see its slots."""
+
+    code = "slot_not_found"
 
 
 class ProposalNotFoundError(ThreadkeepError, LookupError):

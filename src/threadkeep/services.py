@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.profile.schema import ProfileSlot
+    from threadkeep.profile.service import ProfileService
+    from threadkeep.recall.profile import ProfileReader
     from threadkeep.recall.service import RecallService
     from threadkeep.runs import Runs
     from threadkeep.search.retriever import Retriever
@@ -105,6 +108,7 @@ class Services:
         thread_messages: Yields the messages of an owner's thread, oldest first.
         erase_threads: Erases the threads of an owner and returns their ids.
         postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
+        profile: The slots of the owners' profiles.
 
     Attributes:
         is_connected: Whether *connect* has succeeded; set by it.
@@ -126,6 +130,7 @@ class Services:
         thread_messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
         erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
         postgres_pool: Callable[..., PostgresPool],
+        profile: Sequence[ProfileSlot],
     ) -> None:
         self.settings = settings
         self.storage = storage
@@ -142,6 +147,7 @@ class Services:
         self._event_loop = event_loop
         self._erase_threads = erase_threads
         self._postgres_pool = postgres_pool
+        self._profile = profile
         self._replicator = self._make_replicator()
 
     def try_epoch(self, owner: Owner) -> str | None:
@@ -184,6 +190,13 @@ class Services:
     def memories(self) -> MemoryService:
         """``tk.memories`` without a default owner."""
         return MemoryService(self)
+
+    @component
+    def profile(self) -> ProfileService:
+        """``tk.profile`` without a default owner."""
+        from threadkeep.profile.service import ProfileService
+
+        return ProfileService(self)
 
     @component
     def proposals(self) -> ProposalService:
@@ -356,6 +369,21 @@ class Services:
             rerank_timeout=timedelta(milliseconds=self.settings.rerank_timeout_ms),
             uses=self.last_used,
             branches=self.captures.on_record,
+            profile=self.profile_reader,
+        )
+
+    @component
+    def profile_reader(self) -> ProfileReader:
+        """Derives profiles from memories."""
+        from threadkeep.recall.profile import ProfileReader
+
+        settings = self.settings
+        return ProfileReader(
+            self.search,
+            self.clock,
+            self._profile,
+            mode=settings.profile,
+            budget_tokens=settings.profile_budget_tokens,
         )
 
     @component

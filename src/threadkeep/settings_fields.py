@@ -426,6 +426,17 @@ class SettingsFields(BaseSettings):
         ge=1,
         description="Upper bound of the recalled block, in model tokens, a whole number.",
     )
+    profile: Literal["auto", "always", "off"] = Field(
+        default="auto",
+        validation_alias="THREADKEEP_PROFILE",
+        description="The profile in the block: auto (slots that a request needs), always (all before each turn) or off.",
+    )
+    profile_budget_tokens: int = Field(
+        default=60,
+        validation_alias="THREADKEEP_PROFILE_BUDGET_TOKENS",
+        ge=0,
+        description="Upper bound of the profile's lines, part of the block's budget, in model tokens, a whole number.",
+    )
     language: Literal[
         "auto",
         "arabic",

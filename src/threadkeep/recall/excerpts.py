@@ -54,8 +54,10 @@ def excerpt(memory: Memory, query: Query) -> Memory:
     return memory if text == memory.text else replace(memory, text=text)
 
 
-def is_unchanged(recalled: Memory, memory: Memory) -> bool:
-    """Return whether *memory* still says what was recalled of it, maybe as an excerpt."""
+def is_unchanged(recalled: Memory, memory: Memory, *, value: str | None = None) -> bool:
+    """Return whether *memory* still says what was recalled of it, maybe as an excerpt, or *value*, a part of it."""
+    if value is not None:
+        return " ".join(value.split()) in " ".join(memory.text.split())
     if recalled.text == memory.text:
         return True
     is_summary = memory.namespace[:1] == (SUMMARIES,)

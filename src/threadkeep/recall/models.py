@@ -18,11 +18,15 @@ class Recalled:
         memory: The memory.
         score: In [0, 1], higher is closer; 0 where nothing was asked.
         earlier: Whether a newer memory says that it is no longer so.
+        slot: The slot of the profile that it fills, if it stands in the block for that.
+        value: What it says of the slot.
     """
 
     memory: Memory
     score: float
     earlier: bool = False
+    slot: str | None = None
+    value: str | None = None
 
     @property
     def text(self) -> str:

@@ -46,7 +46,14 @@ def block(memories: Sequence[Memory], *, thread_id: ThreadId | None = None) -> s
     return "\n".join((HEADING, *(line(memory, thread_id=thread_id) for memory in memories), END))
 
 
-def line(memory: Memory, *, thread_id: ThreadId | None = None, earlier: bool = False) -> str:
+def line(
+    memory: Memory,
+    *,
+    thread_id: ThreadId | None = None,
+    earlier: bool = False,
+    slot: str | None = None,
+    value: str | None = None,
+) -> str:
     """Render one memory as a line of the block, without the line break.
 
     A passage of a turn is in the user's own words, as the heading says of everything that is not marked.
@@ -58,7 +65,11 @@ def line(memory: Memory, *, thread_id: ThreadId | None = None, earlier: bool = F
         memory: The memory.
         thread_id: The thread that is going on.
         earlier: Whether a newer memory says that it is no longer so.
+        slot: The slot of the profile that the line stands for; it has that in place of the date.
+        value: What the memory says of the slot.
     """
+    if slot is not None:
+        return f"- {quote(value or memory.text)} ({slot}{', earlier' if earlier else ''})"
     source = memory.sources[-1] if memory.sources else Source(memory.trust)
     at = source.at or memory.created_at
     own_words = memory.kind == "episodic" and memory.text.startswith((SAID, ASKED))

@@ -407,11 +407,18 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
 
 
 def pack(
-    request: BlockRequest, ranking: Ranking, candidates: CandidatePlaces, stored: StoredFacts, *, now: datetime
+    request: BlockRequest,
+    ranking: Ranking,
+    candidates: CandidatePlaces,
+    stored: StoredFacts,
+    *,
+    now: datetime,
+    profile: Sequence[Recalled] = (),
 ) -> ContextPacker:
-    """Fill a block with the valid memories among *candidates*, in their order."""
+    """Fill a block with *profile*, then with the valid memories among *candidates*, in their order."""
     packer = packer_for(request)
     offer, answers = _Offer(packer, request), candidates.answers
+    offer.take([one for one in profile if stored.is_doubtful is None or not stored.is_elsewhere(one.memory)])
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike, request.query.text)
@@ -452,7 +459,7 @@ def packer_for(request: BlockRequest) -> ContextPacker:
     """
     thread_id = request.thread_id
     return ContextPacker(
-        lambda candidate: line(candidate.memory, thread_id=thread_id, earlier=candidate.earlier),
+        lambda one: line(one.memory, thread_id=thread_id, earlier=one.earlier, slot=one.slot, value=one.value),
         frame=_FRAME,
         budget_tokens=request.budget_tokens,
         max_facts=request.max_facts,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
     from threadkeep.observability import Telemetry
+    from threadkeep.recall.profile import ProfileReader
     from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import Retriever
 
@@ -161,6 +162,7 @@ class RecallService:
         rerank_timeout: timedelta = RERANK_TIMEOUT,
         uses: LastUsed | None = None,
         branches: BranchHistory | None = None,
+        profile: ProfileReader | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -171,6 +173,16 @@ class RecallService:
         self._rerank_seconds = rerank_timeout.total_seconds()
         self._uses = uses
         self._branches = branches
+        self._profile = profile
+
+    def needs_loading(self, request: RecallRequest) -> bool:
+        """Return whether :meth:`load` must be awaited before *request*, once."""
+        return self._profile is not None and not self._profile.is_loaded(request.question)
+
+    async def load(self) -> None:
+        """Load what recall needs beside the embedder: the examples of the profile's slots."""
+        if self._profile is not None:
+            await self._profile.load()
 
     async def recall(
         self,
@@ -214,9 +226,15 @@ class RecallService:
             if prepared is None:
                 return None
             stored = self._stored(request)
+            profile = []
+            if self._profile is not None:
+                profile = self._profile.try_select(request.question, prepared, request.owner)
+            if profile is None:
+                return None
             ranking = prepared.rank(**_scope(request))
             candidates = find_candidates(prepared.query, ranking, stored)
-            packer = pack(_block(request, prepared.query), ranking, candidates, stored, now=self._clock.now())
+            block = _block(request, prepared.query)
+            packer = pack(block, ranking, candidates, stored, now=self._clock.now(), profile=profile)
         except Exception:  # noqa: BLE001 - run() meets the same failure, and reports it
             return None
         return self._rendered(packer, request, prepared.degraded) if stored.complete else None
@@ -251,7 +269,7 @@ class RecallService:
         refs = [Ref(owner.partition, each.memory.namespace, each.memory.memory_id) for each in recalled]
         memories = [None if item is None else memory_of(item) for item in await self._storage.get(refs)]
         return all(
-            memory is not None and is_unchanged(each.memory, memory)
+            memory is not None and is_unchanged(each.memory, memory, value=each.value)
             for each, memory in zip(recalled, valid_ones(memories, at=self._clock.now()), strict=True)
         )
 
@@ -314,6 +332,9 @@ class RecallService:
         ranking = await self._search.rank(partition, prepared, **scope)
         progress.degraded.extend(ranking.degraded)
         block, first = _block(request, query), list[int]()
+        profile: list[Recalled] = []
+        if self._profile is not None:
+            profile = await self._profile.select(request.question, prepared, request.owner)
 
         def best() -> list[int]:
             return list(islice(find_candidates(query, ranking, stored).places, _RERANKED))
@@ -323,7 +344,7 @@ class RecallService:
             if first:
                 rest = islice(candidates.places, len(first), None)
                 candidates = CandidatePlaces(chain(first, rest), candidates.answers)
-            return pack(block, ranking, candidates, stored, now=self._clock.now())
+            return pack(block, ranking, candidates, stored, now=self._clock.now(), profile=profile)
 
         progress.select = packed
         if self._reranker is not None:

@@ -165,6 +165,16 @@ _FIRST: Final[tuple[QuestionKind, ...]] = ("own", "open", "near", "task")
 """The kind of a text with several sentences is the first of these that one of them has."""
 
 
+def is_interrogative(sentence: str) -> bool:
+    """Return whether *sentence* begins as a question."""
+    return "?" in sentence or _INTERROGATIVE.match(straight(sentence)) is not None
+
+
+def is_declarative(sentence: str) -> bool:
+    """Return whether *sentence* begins as a statement."""
+    return _DECLARATIVE.match(straight(sentence)) is not None
+
+
 @lru_cache(maxsize=1024)
 def question_kind(text: str) -> QuestionKind:
     """Return what kind of question *text* is; of more than 400 characters: ``open``."""

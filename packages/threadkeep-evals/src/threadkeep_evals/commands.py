@@ -211,6 +211,25 @@ def personal(
 
 
 @app.command()
+def profile(
+    half: Annotated[
+        list[str] | None, typer.Option(help="Only dev or held_out; may be repeated.", show_default=False)
+    ] = None,
+    style: Format = Style.TABLE,
+    *,
+    words: Annotated[bool, typer.Option("--words", help="Without an embedder.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="With --json: the requests that did not pass, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Task requests that resemble no memory: how often the block has the fact that they need."""
+    from threadkeep_evals.profile import HALVES, render_table, run_profile
+
+    with progress("Profile") as bar:
+        report = run_profile(half or HALVES, embedder="none" if words else None, show=show, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
 def staleness(
     changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,

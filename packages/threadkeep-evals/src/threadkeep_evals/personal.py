@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
+    from threadkeep.recall.models import Recall
 
 PARTS: Final = ("facts", "unrelated", "updates", "several", "pastes", "dialogues")
 """The lists of a file; a file may leave some out."""
@@ -140,18 +141,18 @@ async def _measured(
 ) -> list[Outcome]:
     steps = Steps(sum(len(items) for items in data.values()), progress)
     outcomes: list[Outcome] = []
-    async with _open(embedder) as told:
+    async with open_told(embedder) as told:
         outcomes += await _facts(told, data.get("facts", ()), data.get("unrelated", ()), steps)
     for part, measure in (("updates", _update), ("several", _several), ("pastes", _paste), ("dialogues", _dialogue)):
         if items := data.get(part):
-            async with _open(embedder) as told:
+            async with open_told(embedder) as told:
                 for number, item in enumerate(items):
                     outcomes += await measure(told, item, f"{part}-{number}")
                     steps.advance()
     return outcomes
 
 
-class _Told:
+class ToldMemory:
     """A memory that is told messages and asked questions, two days apart."""
 
     def __init__(self, tk: Threadkeep, clock: ReplayClock) -> None:
@@ -172,7 +173,15 @@ class _Told:
 
     async def ask(self, question: str, owner: str) -> list[str]:
         """Return the lines of the block for *question*."""
-        recall = await self.tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
+        return self.lines(await self.recall(question, owner))
+
+    async def recall(self, question: str, owner: str) -> Recall:
+        """Return what is recalled for *question*."""
+        return await self.tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
+
+    @staticmethod
+    def lines(recall: Recall) -> list[str]:
+        """Return the lines of a block, without its heading and end."""
         return [line for line in recall.text.splitlines() if line not in _FRAME]
 
     async def facts(self, owner: str) -> list[str]:
@@ -182,17 +191,17 @@ class _Told:
 
 
 @asynccontextmanager
-async def _open(embedder: Embedder | str | None) -> AsyncGenerator[_Told]:
+async def open_told(embedder: Embedder | str | None) -> AsyncGenerator[ToldMemory]:
     """Open a memory in RAM."""
     from threadkeep.testing.clock import START
 
     clock = ReplayClock(START)
     async with open_for_replay(embedder, clock) as tk:
-        yield _Told(tk, clock)
+        yield ToldMemory(tk, clock)
 
 
 async def _facts(
-    told: _Told, facts: Sequence[Mapping[str, str]], unrelated: Sequence[str], steps: Steps
+    told: ToldMemory, facts: Sequence[Mapping[str, str]], unrelated: Sequence[str], steps: Steps
 ) -> list[Outcome]:
     """Tell all facts to one owner, and ask for each; then ask what has nothing to do with any."""
     messages = [" ".join(filter(None, (fact["before"], fact["told"], fact["after"]))) for fact in facts]
@@ -203,7 +212,7 @@ async def _facts(
         shown = await told.ask(fact["question"], "user")
         groups = ("in_block", f"in_block:{fact['lang']}", *(() if fact["lang"] == "en" else ("in_block:other",)))
         item = f"{fact['told']} | {fact['question']}"
-        outcomes.append(Outcome(groups, _matches(fact["answer"], shown), item, shown))
+        outcomes.append(Outcome(groups, matches(fact["answer"], shown), item, shown))
         outcomes.append(Outcome(("block_empty",), not shown, item))
         steps.advance()
     outcomes += await _dense(told, messages, facts)
@@ -214,7 +223,7 @@ async def _facts(
     return outcomes
 
 
-async def _dense(told: _Told, messages: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[Outcome]:
+async def _dense(told: ToldMemory, messages: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[Outcome]:
     """Fill the same block from whole messages in the order of their cosines alone."""
     import numpy as np
 
@@ -235,17 +244,17 @@ async def _dense(told: _Told, messages: Sequence[str], facts: Sequence[Mapping[s
         order = [str(place) for place in np.argsort(-(said @ asked), kind="stable")]
         shown = [messages[int(turn)] for turn in pages.filled(order, DEFAULT_BUDGET_TOKENS).turns]
         group = "dense_in_block" if fact["lang"] == "en" else "dense_in_block:other"
-        outcomes.append(Outcome((group,), _matches(fact["answer"], shown), fact["question"]))
+        outcomes.append(Outcome((group,), matches(fact["answer"], shown), fact["question"]))
     return outcomes
 
 
-async def _update(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+async def _update(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list[Outcome]:
     for message in item["told"]:
         await told.tell(message, owner)
     shown = await told.ask(item["question"], owner)
     as_fact = [line for line in shown if _EARLIER.search(line) is None]
-    stale = any(_matches(old, as_fact) for old in item["stale"])
-    current = all(_matches(new, shown) for new in item["current"])
+    stale = any(matches(old, as_fact) for old in item["stale"])
+    current = all(matches(new, shown) for new in item["current"])
     name = f"{' → '.join(item['told'])} | {item['question']}"
     return [
         Outcome(("current_in_block", f"current_in_block:{item['kind']}"), current, name, shown),
@@ -253,30 +262,30 @@ async def _update(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outc
     ]
 
 
-async def _several(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+async def _several(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list[Outcome]:
     for message in item["told"]:
         await told.tell(message, owner)
     shown = await told.ask(item["question"], owner)
     groups = ("several_both", "several_both:near") if item["near"] else ("several_both",)
-    both = all(_matches(value, shown) for value in item["current"])
+    both = all(matches(value, shown) for value in item["current"])
     marked = sum(_EARLIER.search(line) is not None for line in shown)
     name = f"{' + '.join(item['told'])} | {item['question']}"
     return [Outcome(groups, both, name, shown), Outcome(("several_unmarked",), not marked, name, shown)]
 
 
-async def _paste(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+async def _paste(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list[Outcome]:
     await told.tell(item["message"], owner)
     facts = await told.facts(owner)
-    taken = any(_matches(other, facts) for other in item["not_user"])
-    kept = [Outcome(("own_words_kept",), _matches(own, facts), item["message"], facts) for own in item["user"]]
+    taken = any(matches(other, facts) for other in item["not_user"])
+    kept = [Outcome(("own_words_kept",), matches(own, facts), item["message"], facts) for own in item["user"]]
     return [Outcome(("pasted_as_user",), taken, item["message"], facts), *kept]
 
 
-async def _dialogue(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+async def _dialogue(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list[Outcome]:
     for message in item["turns"]:
         await told.tell(message, owner, thread_id=owner)
     facts = await told.facts(owner)
-    kept = [Outcome(("keep_recall",), _matches(keep, facts), f"{owner}: {keep}", facts) for keep in item["keep"]]
+    kept = [Outcome(("keep_recall",), matches(keep, facts), f"{owner}: {keep}", facts) for keep in item["keep"]]
     right = [
         Outcome(("keep_precision",), _any(item["keep"], fact) and not _any(item["never"], fact), f"{owner}: {fact}")
         for fact in facts
@@ -284,7 +293,7 @@ async def _dialogue(told: _Told, item: Mapping[str, Any], owner: str) -> list[Ou
     return [*kept, *right]
 
 
-def _matches(pattern: str, lines: Iterable[str]) -> bool:
+def matches(pattern: str, lines: Iterable[str]) -> bool:
     return any(re.search(pattern, _LINE.sub("", line)) for line in lines)
 
 
