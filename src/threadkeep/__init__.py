@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Forgotten, Memory, NewMemory, RememberResult, Source, Version
     from threadkeep.owners.models import Erased, Holdings
+    from threadkeep.profile.schema import Profile, ProfileSlot, SlotValue
     from threadkeep.proposals.models import Choice, DecisionResult, Proposal, Proposed, Tombstone
     from threadkeep.recall.models import Recall, Recalled
     from threadkeep.services import Health
@@ -37,6 +38,8 @@ __all__ = [
     "Memory",
     "NewMemory",
     "Owner",
+    "Profile",
+    "ProfileSlot",
     "Proposal",
     "Proposed",
     "Recall",
@@ -44,6 +47,7 @@ __all__ = [
     "Receipt",
     "RememberResult",
     "Settings",
+    "SlotValue",
     "Source",
     "Threadkeep",
     "ThreadkeepError",
@@ -66,12 +70,15 @@ _MODULES = {
     "Memory": "memories.models",
     "NewMemory": "memories.models",
     "Owner": "identity",
+    "Profile": "profile.schema",
+    "ProfileSlot": "profile.schema",
     "Proposal": "proposals.models",
     "Proposed": "proposals.models",
     "Recall": "recall.models",
     "Recalled": "recall.models",
     "Receipt": "capture.models",
     "Settings": "settings",
+    "SlotValue": "profile.schema",
     "Source": "memories.models",
     "Threadkeep": "client",
     "ThreadkeepError": "errors",

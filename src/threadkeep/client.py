@@ -60,7 +60,7 @@ SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
 
 
-def open(  # noqa: A001 - the verb of the public surface
+def open(  # noqa: A001, PLR0913 - the verb of the public surface
     url: str | None = None,
     *,
     owner: OwnerSource | None = None,

@@ -431,13 +431,10 @@ class Container:
         if not self.embedder_seen:
             await self.warm(self.loading_budget)
         if services.recalls.needs_loading(request):
-            await self._load_recall(services)
+            with suppress(TimeoutError):  # it goes on, and this turn has no profile
+                await self.loading_budget.wait(services.recalls.load())
         request.timeout = self.timeout_budget.for_recall(request.timeout)
         return await services.recalls.run(request)
-
-    async def _load_recall(self, services: Services) -> None:
-        with suppress(TimeoutError):  # it goes on in the background, and this turn has no profile
-            await self.loading_budget.wait(services.recalls.load())
 
     def _record(self, recall: Recall, recorded: Recording) -> None:
         recorded.set(

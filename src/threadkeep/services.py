@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
     from threadkeep.owners.service import OptOuts, OwnerService
+    from threadkeep.profile.schema import ProfileSlot
+    from threadkeep.profile.service import ProfileService
     from threadkeep.proposals.reader import PolicyRepository
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
-    from threadkeep.profile.schema import ProfileSlot
-    from threadkeep.profile.service import ProfileService
     from threadkeep.recall.profile import ProfileReader
     from threadkeep.recall.service import RecallService
     from threadkeep.runs import Runs

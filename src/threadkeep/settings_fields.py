@@ -429,7 +429,7 @@ class SettingsFields(BaseSettings):
     profile: Literal["auto", "always", "off"] = Field(
         default="auto",
         validation_alias="THREADKEEP_PROFILE",
-        description="The profile in the block: auto (slots that a request needs), always (all before each turn) or off.",
+        description="The profile in the block: auto (what a request needs), always (all slots, every turn) or off.",
     )
     profile_budget_tokens: int = Field(
         default=60,

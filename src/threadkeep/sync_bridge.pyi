@@ -46,6 +46,7 @@ from threadkeep.memories.retention import RetentionReport
 from threadkeep.models.base import Message
 from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
+from threadkeep.profile.service import ProfileService
 from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal, Proposed, State, Tombstone
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
@@ -67,6 +68,8 @@ class SyncThreadkeep:
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None: ...
     @property
     def memories(self) -> SyncMemoryService: ...
+    @property
+    def profile(self) -> ProfileService: ...
     @property
     def proposals(self) -> SyncProposalService: ...
     @property

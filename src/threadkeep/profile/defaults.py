@@ -23,110 +23,327 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
         "name",
         "How the user is called.",
         ("My name is Anna Schmidt.", "I'm called Peter Jones.", "People call me Bob.", "I go by Liz."),
-        ("Sign the letter for me.", "Sign me up for the event.", "Introduce me in a note.", "Fill in the form with my name.", "Put my name on the badge.", "Register me for the course."),
-        _words("my_name_is name's i'm_called call_me calls_me i_go_by heiße nenn_mich nennt_mich nennen_mich appelle appellent m'appelle llamo llaman llámame chamo chamam chama-me"),
-        _words("sign sign-off signature sign-up register enrol enroll label badge introduce unterschreib* unterzeichn* anmeld* signe* signer inscri* firma* inscrib* regist* assin* registr*"),
+        (
+            "Sign the letter for me.",
+            "Sign me up for the event.",
+            "Introduce me in a note.",
+            "Fill in the form with my name.",
+            "Put my name on the badge.",
+            "Register me for the course.",
+        ),
+        _words(
+            "my_name_is name's i'm_called call_me calls_me i_go_by heiße nenn_mich nennt_mich nennen_mich appelle appellent m'appelle llamo llaman llámame chamo chamam chama-me"
+        ),
+        _words(
+            "sign sign-off signature sign-up register enrol enroll label badge introduce unterschreib* unterzeichn* anmeld* signe* signer inscri* firma* inscrib* regist* assin* registr*"
+        ),
         single=True,
     ),
     ProfileSlot(
         "role",
         "The user's occupation or role.",
-        ("I'm a nurse.", "I work as a software engineer.", "I teach maths at a school.", "I teach adults to drive.", "I am the head of marketing.", "I'm a self-employed photographer.", "I study medicine."),
-        ("Write my bio.", "Update my profile on the website.", "Polish my CV.", "Write a cover letter for my application.", "Prepare the material for work.", "Write an invoice for my client.", "Write a job reference."),
-        _words("occupation profession freelance* self-employed nurse teacher engineer developer beruf arbeite als angestellt* selbstständig* métier travaille infirmi* enseign* ingénieur* profesión trabajo enfermer* profesor* ingenier* profissão trabalho professor* engenheir* arquitet* arquitect*"),
-        _words("bio biography cv résumé resume invoice linkedin profile worksheet lebenslauf bewerbung* rechnung* vorstellung* biographie facture candidature biografía biograf* currículum currículo factura fatura apresentação présentation presentación"),
+        (
+            "I'm a nurse.",
+            "I work as a software engineer.",
+            "I teach maths at a school.",
+            "I teach adults to drive.",
+            "I am the head of marketing.",
+            "I'm a self-employed photographer.",
+            "I study medicine.",
+        ),
+        (
+            "Write my bio.",
+            "Update my profile on the website.",
+            "Polish my CV.",
+            "Write a cover letter for my application.",
+            "Prepare the material for work.",
+            "Write an invoice for my client.",
+            "Write a job reference.",
+        ),
+        _words(
+            "occupation profession freelance* self-employed nurse teacher engineer developer beruf arbeite als angestellt* selbstständig* métier travaille infirmi* enseign* ingénieur* profesión trabajo enfermer* profesor* ingenier* profissão trabalho professor* engenheir* arquitet* arquitect*"
+        ),
+        _words(
+            "bio biography cv résumé resume invoice linkedin profile worksheet lebenslauf bewerbung* rechnung* vorstellung* biographie facture candidature biografía biograf* currículum currículo factura fatura apresentação présentation presentación"
+        ),
     ),
     ProfileSlot(
         "team",
         "The user's team, company or school, and the people there.",
-        ("Our team is called Falcon.", "I work at Acme.", "I'm in the payments team.", "My manager is Susan.", "I belong to the design department.", "There are five of us in the team."),
-        ("Open a ticket for the bug.", "Invite everybody to the meeting.", "File the expense report.", "Escalate the incident.", "Print our business cards.", "Send an update to the others at work.", "Assign the task to a colleague."),
-        _words("team department company employer colleagues manager boss studio kollegen abteilung firma arbeitgeber chef chefin équipe entreprise collègues equipo empresa compañeros jefe jefa equipe colegas"),
-        _words("ticket expense* everybody everyone colleague* team escalate invite cards spesen kollegen alle lade note frais invite* collègues gastos compañeros invita* despesas colegas convida*"),
+        (
+            "Our team is called Falcon.",
+            "I work at Acme.",
+            "I'm in the payments team.",
+            "My manager is Susan.",
+            "I belong to the design department.",
+            "There are five of us in the team.",
+        ),
+        (
+            "Open a ticket for the bug.",
+            "Invite everybody to the meeting.",
+            "File the expense report.",
+            "Escalate the incident.",
+            "Print our business cards.",
+            "Send an update to the others at work.",
+            "Assign the task to a colleague.",
+        ),
+        _words(
+            "team department company employer colleagues manager boss studio kollegen abteilung firma arbeitgeber chef chefin équipe entreprise collègues equipo empresa compañeros jefe jefa equipe colegas"
+        ),
+        _words(
+            "ticket expense* everybody everyone colleague* team escalate invite cards spesen kollegen alle lade note frais invite* collègues gastos compañeros invita* despesas colegas convida*"
+        ),
     ),
     ProfileSlot(
         "stack",
         "The tools, languages and systems that the user works with.",
-        ("We use Kubernetes and Helm.", "I write everything in Go.", "Our database is Postgres.", "Our logs go to Elasticsearch.", "I use Figma for my designs.", "We deploy with GitHub Actions.", "I edit my videos in Premiere."),
-        ("Restart the service on staging.", "Deploy the new version.", "Write a script for the backup.", "Set up a dashboard.", "Run the query for last month.", "Add tests to the module.", "Fix the failing build.", "Make the slides for the talk.", "Export the file for the client.", "Roll back the release."),
-        _words("kubernetes docker python java javascript typescript rust golang terraform postgres postgresql mysql redis aws azure gcp linux django react git github gitlab jenkins prometheus grafana excel powerpoint keynote figma photoshop programmier* läuft tourne utilisons usamos roda framework stack cluster database"),
-        _words("restart deploy* redeploy rollback rollout staging production pod pods server service script dashboard chart pipeline build migrate migration query slides module endpoint container numbers export starte dienst testumgebung redémarre déploie service reinicia despliega servidor serviço servicio implanta"),
+        (
+            "We use Kubernetes and Helm.",
+            "I write everything in Go.",
+            "Our database is Postgres.",
+            "Our logs go to Elasticsearch.",
+            "I use Figma for my designs.",
+            "We deploy with GitHub Actions.",
+            "I edit my videos in Premiere.",
+        ),
+        (
+            "Restart the service on staging.",
+            "Deploy the new version.",
+            "Write a script for the backup.",
+            "Set up a dashboard.",
+            "Run the query for last month.",
+            "Add tests to the module.",
+            "Fix the failing build.",
+            "Make the slides for the talk.",
+            "Export the file for the client.",
+            "Roll back the release.",
+        ),
+        _words(
+            "kubernetes docker python java javascript typescript rust golang terraform postgres postgresql mysql redis aws azure gcp linux django react git github gitlab jenkins prometheus grafana excel powerpoint keynote figma photoshop programmier* läuft tourne utilisons usamos roda framework stack cluster database"
+        ),
+        _words(
+            "restart deploy* redeploy rollback rollout staging production pod pods server service script dashboard chart pipeline build migrate migration query slides module endpoint container numbers export starte dienst testumgebung redémarre déploie service reinicia despliega servidor serviço servicio implanta"
+        ),
     ),
     ProfileSlot(
         "location",
         "Where the user lives.",
-        ("I live in Berlin.", "I'm based in London.", "We moved to Chicago last year.", "Our flat is in Rome.", "My home is in the north of Madrid."),
-        ("Find me a doctor who takes new patients.", "Recommend a gym nearby.", "Get me tickets for a show.", "Find a hairdresser for tomorrow.", "Look up a plumber.", "Order a taxi home.", "Get a quote from movers.", "Find a place to go for a walk."),
-        _words("live lives based moved relocated wohne wohnen lebe umgezogen habite habitons vis déménagé vivo vivimos mudé moro moramos mudei"),
-        _words("nearby near dentist doctor gym hairdresser plumber tickets movers vet garage taxi mechanic electrician weather zahnarzt arzt friseur werkstatt tierarzt klempner nähe dentiste médecin coiffeur plombier vétérinaire garage dentista médico peluquer* fontanero veterinario taller ginásio cabeleireiro veterinário encanador oficina gimnasio"),
+        (
+            "I live in Berlin.",
+            "I'm based in London.",
+            "We moved to Chicago last year.",
+            "Our flat is in Rome.",
+            "My home is in the north of Madrid.",
+        ),
+        (
+            "Find me a doctor who takes new patients.",
+            "Recommend a gym nearby.",
+            "Get me tickets for a show.",
+            "Find a hairdresser for tomorrow.",
+            "Look up a plumber.",
+            "Order a taxi home.",
+            "Get a quote from movers.",
+            "Find a place to go for a walk.",
+        ),
+        _words(
+            "live lives based moved relocated wohne wohnen lebe umgezogen habite habitons vis déménagé vivo vivimos mudé moro moramos mudei"
+        ),
+        _words(
+            "nearby near dentist doctor gym hairdresser plumber tickets movers vet garage taxi mechanic electrician weather zahnarzt arzt friseur werkstatt tierarzt klempner nähe dentiste médecin coiffeur plombier vétérinaire garage dentista médico peluquer* fontanero veterinario taller ginásio cabeleireiro veterinário encanador oficina gimnasio"
+        ),
         single=True,
     ),
     ProfileSlot(
         "timezone",
         "The user's time zone, working hours and when they are available.",
-        ("I'm in the Tokyo time zone.", "I start work at nine and finish at five.", "I'm only free in the mornings.", "I don't take meetings on Fridays.", "I am never available before noon."),
-        ("Schedule a call with the supplier.", "Set up a weekly meeting.", "Arrange an appointment.", "Offer the customer a time for a call.", "Find a time when we can talk.", "Move my meeting to next week."),
+        (
+            "I'm in the Tokyo time zone.",
+            "I start work at nine and finish at five.",
+            "I'm only free in the mornings.",
+            "I don't take meetings on Fridays.",
+            "I am never available before noon.",
+        ),
+        (
+            "Schedule a call with the supplier.",
+            "Set up a weekly meeting.",
+            "Arrange an appointment.",
+            "Offer the customer a time for a call.",
+            "Find a time when we can talk.",
+            "Move my meeting to next week.",
+        ),
         _words("timezone time_zone zeitzone fuseau fuso horario horário horaire arbeitszeit* uhrzeit"),
-        _words("schedule reschedule appointment meeting sync call termin* besprechung vereinbare rendez-vous réunion planifie cita reunión agenda* reunião marca marque"),
+        _words(
+            "schedule reschedule appointment meeting sync call termin* besprechung vereinbare rendez-vous réunion planifie cita reunión agenda* reunião marca marque"
+        ),
     ),
     ProfileSlot(
         "language",
         "The languages that the user speaks.",
-        ("My native language is Polish.", "I speak French and a little Arabic.", "My mother tongue is Hindi.", "I don't speak German."),
-        ("Call the hotel for me.", "Write a card to my parents.", "Record a greeting for my phone.", "Write a message to my grandmother.", "Phone the office for me."),
-        _words("native_language mother_tongue first_language muttersprache spreche sprechen parle maternelle hablo idioma falo língua speak"),
+        (
+            "My native language is Polish.",
+            "I speak French and a little Arabic.",
+            "My mother tongue is Hindi.",
+            "I don't speak German.",
+        ),
+        (
+            "Call the hotel for me.",
+            "Write a card to my parents.",
+            "Record a greeting for my phone.",
+            "Write a message to my grandmother.",
+            "Phone the office for me.",
+        ),
+        _words(
+            "native_language mother_tongue first_language muttersprache spreche sprechen parle maternelle hablo idioma falo língua speak"
+        ),
         _words("voicemail phone greeting card ruf anrufen appelle téléphone llama teléfono liga telefone"),
     ),
     ProfileSlot(
         "style",
         "How the user wants answers and texts to be.",
-        ("I prefer short answers.", "I like detailed explanations.", "I want the conclusion first.", "I hate jargon.", "I like lists more than long texts.", "I prefer a formal tone."),
-        ("Draft the summary for the channel.", "Write up the notes of the meeting.", "Write the weekly report.", "Explain the document to me before I decide.", "Prepare a briefing for me.", "Write the status update."),
+        (
+            "I prefer short answers.",
+            "I like detailed explanations.",
+            "I want the conclusion first.",
+            "I hate jargon.",
+            "I like lists more than long texts.",
+            "I prefer a formal tone.",
+        ),
+        (
+            "Draft the summary for the channel.",
+            "Write up the notes of the meeting.",
+            "Write the weekly report.",
+            "Explain the document to me before I decide.",
+            "Prepare a briefing for me.",
+            "Write the status update.",
+        ),
         _words("answers explanations bullet jargon concise verbose antworten réponses respuestas respostas ton tone"),
-        _words("report summary notes briefing update bericht zusammenfassung protokoll rapport compte-rendu informe resumen relatório resumo"),
+        _words(
+            "report summary notes briefing update bericht zusammenfassung protokoll rapport compte-rendu informe resumen relatório resumo"
+        ),
     ),
     ProfileSlot(
         "diet",
         "What the user does and does not eat and drink.",
         ("I'm vegetarian.", "I don't eat meat.", "I eat halal.", "I don't drink alcohol.", "I can't stand mushrooms."),
-        ("Book a table for two.", "Order lunch for tomorrow.", "Plan the meals for the week.", "Arrange the catering.", "Find a restaurant.", "Suggest what I should cook tonight.", "Write a shopping list for the weekend."),
-        _words("vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* vegetarian* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto"),
-        _words("table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha*"),
+        (
+            "Book a table for two.",
+            "Order lunch for tomorrow.",
+            "Plan the meals for the week.",
+            "Arrange the catering.",
+            "Find a restaurant.",
+            "Suggest what I should cook tonight.",
+            "Write a shopping list for the weekend.",
+        ),
+        _words(
+            "vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* vegetarian* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto"
+        ),
+        _words(
+            "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha*"
+        ),
     ),
     ProfileSlot(
         "allergies",
         "Allergies and intolerances.",
-        ("I'm allergic to pollen.", "Milk makes me sick.", "I have a nut allergy.", "I can't tolerate gluten.", "Penicillin gives me a rash."),
-        ("Order food for the party.", "Pick a dessert.", "Choose a restaurant for the dinner.", "Fill in the form for the hospital.", "Tell the caterer what to avoid.", "Buy me something against a headache."),
+        (
+            "I'm allergic to pollen.",
+            "Milk makes me sick.",
+            "I have a nut allergy.",
+            "I can't tolerate gluten.",
+            "Penicillin gives me a rash.",
+        ),
+        (
+            "Order food for the party.",
+            "Pick a dessert.",
+            "Choose a restaurant for the dinner.",
+            "Fill in the form for the hospital.",
+            "Tell the caterer what to avoid.",
+            "Buy me something against a headache.",
+        ),
         _words("allerg* intoleran* unverträglich* alérg* alergia* coeliac celiac lactose laktose nüsse noix"),
-        _words("table restaurant dinner lunch menu catering food snack* dessert cake clinic hospital pharmacy medicine tisch essen kuchen apotheke klinik dîner gâteau pharmacie clinique mesa cena comida tarta farmacia clínica jantar bolo farmácia"),
+        _words(
+            "table restaurant dinner lunch menu catering food snack* dessert cake clinic hospital pharmacy medicine tisch essen kuchen apotheke klinik dîner gâteau pharmacie clinique mesa cena comida tarta farmacia clínica jantar bolo farmácia"
+        ),
         relatives=True,
     ),
     ProfileSlot(
         "needs",
         "Health and access: what a plan must allow for.",
-        ("I use a wheelchair.", "I'm deaf in one ear.", "I have a bad knee.", "I'm pregnant.", "I get seasick.", "I have diabetes."),
-        ("Reserve a holiday flat.", "Plan a hike for Saturday.", "Book seats for the concert.", "Pick an exercise for me.", "Buy the bus tickets.", "Fill in the medical form."),
-        _words("wheelchair pregnant diabet* asthma* deaf blind carsick seasick epilep* rollstuhl schwanger fauteuil enceinte embarazada ruedas grávida rodas"),
-        _words("cottage hotel hike seats clinic exercise trip reise hotel hôtel voyage randonnée viaje excursión viagem"),
+        (
+            "I use a wheelchair.",
+            "I'm deaf in one ear.",
+            "I have a bad knee.",
+            "I'm pregnant.",
+            "I get seasick.",
+            "I have diabetes.",
+        ),
+        (
+            "Reserve a holiday flat.",
+            "Plan a hike for Saturday.",
+            "Book seats for the concert.",
+            "Pick an exercise for me.",
+            "Buy the bus tickets.",
+            "Fill in the medical form.",
+        ),
+        _words(
+            "wheelchair pregnant diabet* asthma* deaf blind carsick seasick epilep* rollstuhl schwanger fauteuil enceinte embarazada ruedas grávida rodas"
+        ),
+        _words(
+            "cottage hotel hike seats clinic exercise trip reise hotel hôtel voyage randonnée viaje excursión viagem"
+        ),
         relatives=True,
     ),
     ProfileSlot(
         "household",
         "The people and pets that the user lives with.",
-        ("My daughter Mia is six.", "My wife works at night.", "We have two dogs.", "My son plays football.", "I live with my partner.", "We have a baby."),
-        ("Pick a museum for Sunday.", "Plan a weekend away for us.", "Choose a sofa for the living room.", "Reserve a holiday house.", "Find an evening when both of us are free.", "Find a babysitter.", "Buy a present for the family."),
-        _words("daughter son wife husband partner kids children baby dog dogs cat cats toddler twins tochter sohn frau mann kinder hund katze fille fils femme mari enfants chien chat hija hijo esposa marido hijos perro gato filha filho mulher filhos cachorro"),
-        _words("family weekend museum babysitter sofa cottage holiday us both familie wochenende kinder famille week-end enfants familia finde niños família crianças"),
+        (
+            "My daughter Mia is six.",
+            "My wife works at night.",
+            "We have two dogs.",
+            "My son plays football.",
+            "I live with my partner.",
+            "We have a baby.",
+        ),
+        (
+            "Pick a museum for Sunday.",
+            "Plan a weekend away for us.",
+            "Choose a sofa for the living room.",
+            "Reserve a holiday house.",
+            "Find an evening when both of us are free.",
+            "Find a babysitter.",
+            "Buy a present for the family.",
+        ),
+        _words(
+            "daughter son wife husband partner kids children baby dog dogs cat cats toddler twins tochter sohn frau mann kinder hund katze fille fils femme mari enfants chien chat hija hijo esposa marido hijos perro gato filha filho mulher filhos cachorro"
+        ),
+        _words(
+            "family weekend museum babysitter sofa cottage holiday us both familie wochenende kinder famille week-end enfants familia finde niños família crianças"
+        ),
         relatives=True,
     ),
     ProfileSlot(
         "travel",
         "How the user likes to travel, and what they avoid.",
-        ("I never fly.", "I always take the train.", "I prefer a window seat.", "I don't drive.", "I like small hotels."),
-        ("Plan the trip to Vienna.", "Book a flight to Paris.", "Buy the train tickets.", "Find a hotel for the conference.", "Get me to the airport.", "Organise the journey."),
-        _words("fly flying flights seat aisle train trains driving licence fliege zug vole avion train vuelo tren avião comboio"),
-        _words("trip flight hotel train journey travel airport coach reise flug zug voyage vol train hôtel viaje vuelo tren viagem voo comboio"),
+        (
+            "I never fly.",
+            "I always take the train.",
+            "I prefer a window seat.",
+            "I don't drive.",
+            "I like small hotels.",
+        ),
+        (
+            "Plan the trip to Vienna.",
+            "Book a flight to Paris.",
+            "Buy the train tickets.",
+            "Find a hotel for the conference.",
+            "Get me to the airport.",
+            "Organise the journey.",
+        ),
+        _words(
+            "fly flying flights seat aisle train trains driving licence fliege zug vole avion train vuelo tren avião comboio"
+        ),
+        _words(
+            "trip flight hotel train journey travel airport coach reise flug zug voyage vol train hôtel viaje vuelo tren viagem voo comboio"
+        ),
     ),
 )
 

@@ -176,7 +176,9 @@ class ProfileMatcher:
         named = _NAMED.match(statement)
         return named["text"] if named is not None and named["slot"].casefold() == slot else statement
 
-    def _cosines(self, kind: Literal["facts", "requests"], vector: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+    def _cosines(
+        self, kind: Literal["facts", "requests"], vector: NDArray[np.float32] | None
+    ) -> NDArray[np.float32] | None:
         if self.vectors is None or vector is None:
             return None
         examples: NDArray[np.float32] = getattr(self.vectors, kind)

@@ -41,9 +41,7 @@ _RELATIVES: Final = (
     r"|sœur|soeur|frère|mère|père|fils|fille|femme|mari|enfants?|chien|chat|chatte"
     r"|hermana|hermano|madre|padre|hija|hijo|hijos|abuel[oa]|esposa|marido|perro|gat[oa]|irmã|irmão|mãe|pai|filh[oa]s?|avó|avô|mulher|cachorro)"
 )
-_OTHERS: Final = (
-    r"(?:friends?|colleagues?|neighbou?rs?|landlord|landlady|boss|manager|teacher|doctor|accountant|client|customer|flatmate|roommate|freund(?:in)?|kolleg(?:e|in|en)|nachbar(?:in)?|chef(?:in)?|vermieter|ami[es]?|collègues?|voisine?|propriétaire|amig[oa]s?|compañer[oa]s?|vecin[oa]|jef[ea]|colegas?|vizinh[oa])"
-)
+_OTHERS: Final = r"(?:friends?|colleagues?|neighbou?rs?|landlord|landlady|boss|manager|teacher|doctor|accountant|client|customer|flatmate|roommate|freund(?:in)?|kolleg(?:e|in|en)|nachbar(?:in)?|chef(?:in)?|vermieter|ami[es]?|collègues?|voisine?|propriétaire|amig[oa]s?|compañer[oa]s?|vecin[oa]|jef[ea]|colegas?|vizinh[oa])"
 _OWNED: Final = r"(?:my|our|the|meine?|unsere?|mon|ma|mes|notre|nos|mi|mis|nuestr[oa]s?|(?:o |a |os |as )?(?:meus?|minhas?|noss[oa]s?))"
 _ABOUT_RELATIVE: Final = re.compile(rf"(?i)^(?:[\w' ]{{0,30}}, )?{_OWNED} (?:[\w'-]+ ){{0,2}}?{_RELATIVES}\b")
 _ABOUT_OTHER: Final = re.compile(

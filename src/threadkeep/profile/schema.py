@@ -106,7 +106,12 @@ def _check_slot(slot: object) -> ProfileSlot:
         msg = f"A profile slot's name must be 1 to 32 of a-z, 0-9 and _, the first a letter, got {str(name)[:40]!r}."
         raise InvalidInputError(msg)
     _check_texts(slot, "description", (slot.description,), 1)
-    for field_name, most in (("facts", MAX_EXAMPLES), ("requests", MAX_EXAMPLES), ("words", MAX_WORDS), ("asked", MAX_WORDS)):
+    for field_name, most in (
+        ("facts", MAX_EXAMPLES),
+        ("requests", MAX_EXAMPLES),
+        ("words", MAX_WORDS),
+        ("asked", MAX_WORDS),
+    ):
         _check_texts(slot, field_name, getattr(slot, field_name), most)
     if not (slot.facts or slot.words):
         msg = f"The profile slot {slot.name!r} has neither facts nor words; nothing could fill it."

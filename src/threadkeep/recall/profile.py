@@ -123,7 +123,10 @@ class ProfileReader:
         await self.load()
         prepared = await self._search.prepare(owner.partition, Query("", ()), method="lexical", limit=None)
         values = await self._values(self._matcher.slots, prepared, owner)
-        slots = {name: tuple(SlotValue(one.value, one.memory.memory_id, one.at, one.earlier) for one in values[name]) for name in values}
+        slots = {
+            name: tuple(SlotValue(one.value, one.memory.memory_id, one.at, one.earlier) for one in values[name])
+            for name in values
+        }
         return Profile(slots, (EMBEDDER,) if self._matcher.vectors is None else ())
 
     def fills(self, slot: str, text: str) -> bool:
@@ -180,9 +183,7 @@ class ProfileReader:
         return [one for name in self._matcher.slots for one in chosen.get(name, ())]
 
 
-def _by_turns(
-    needed: Mapping[str, float], values: Values, vector: NDArray[np.float32] | None
-) -> Iterator[SlotMemory]:
+def _by_turns(needed: Mapping[str, float], values: Values, vector: NDArray[np.float32] | None) -> Iterator[SlotMemory]:
     """Yield the first value of each slot, the most needed slot first, then the second of each, and so on.
 
     The values of a slot are ordered by how close they are to the request, newest first among equals.

@@ -294,6 +294,7 @@ async def _dialogue(told: ToldMemory, item: Mapping[str, Any], owner: str) -> li
 
 
 def matches(pattern: str, lines: Iterable[str]) -> bool:
+    """Return whether *pattern* is found in the statement of one of *lines*."""
     return any(re.search(pattern, _LINE.sub("", line)) for line in lines)
 
 
