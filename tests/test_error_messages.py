@@ -194,6 +194,15 @@ async def a_memory_that_never_was(world: World) -> None:
 
 
 @case(
+    threadkeep.errors.SlotNotFoundError,
+    "The profile has no slot 'shoe'; its slots are name, role, team, stack, location, timezone, language, style, diet, "
+    "allergies, needs, household, travel.",
+)
+async def a_slot_that_no_schema_has(world: World) -> None:
+    await world.tk.profile.clear("shoe")
+
+
+@case(
     threadkeep.errors.ProposalNotFoundError,
     "Proposal 'p1' of this owner was not found; list the proposals.",
 )

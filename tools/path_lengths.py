@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (68, 1590),
+    "agent turn": (69, 1590),
     "learn one sentence": (52, 1225),
     "warm recall": (39, 355),
     "list memories": (15, 90),

@@ -140,13 +140,9 @@ class ProfileMatcher:
         self.requests = SlotExamples([(slot.name, slot.requests, slot.asked) for slot in slots], OTHER_REQUESTS)
         self.vectors: ExampleVectors | None = None
 
-    def may_need(self, request: str) -> bool:
-        """Return whether *request* may need a slot at all; no vector is needed to tell."""
-        return acts_for_user(request)
-
     def needed(self, request: str, vector: NDArray[np.float32] | None) -> dict[str, float]:
         """Return the slots that *request* needs, the most needed first, with how well each fits."""
-        if not self.may_need(request):
+        if not acts_for_user(request):
             return {}
         fits = self.requests.fits(request, self._cosines("requests", vector))
         best = max(fits.values(), default=0.0)

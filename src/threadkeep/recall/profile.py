@@ -12,6 +12,7 @@ import numpy as np
 from threadkeep.models.base import EMBEDDER
 from threadkeep.profile.filling import SlotMemory, SlotProbe, closest, fill, to_probe, vectors_of
 from threadkeep.profile.matching import ExampleVectors, ProfileMatcher
+from threadkeep.profile.requests import acts_for_user
 from threadkeep.profile.schema import Profile, SlotValue
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled
@@ -136,7 +137,7 @@ class ProfileReader:
     def _may_show(self, request: str) -> bool:
         if self._mode == "off" or not self._matcher.slots:
             return False
-        return self._mode == "always" or self._matcher.may_need(request)
+        return self._mode == "always" or acts_for_user(request)
 
     def _make_probes(self) -> dict[str, SlotProbe]:
         matcher = self._matcher

@@ -418,7 +418,8 @@ def pack(
     """Fill a block with *profile*, then with the valid memories among *candidates*, in their order."""
     packer = packer_for(request)
     offer, answers = _Offer(packer, request), candidates.answers
-    offer.take([one for one in profile if stored.is_doubtful is None or not stored.is_elsewhere(one.memory)])
+    if profile:
+        offer.take([one for one in profile if not stored.is_elsewhere(one.memory)])
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike, request.query.text)
