@@ -227,7 +227,7 @@ class TestTurn:
         await tk.owners.opt_out(ANA)
         assert await turns.say(face) == (
             QUESTION,
-            [{"type": "recalled", "memories": [], "tokens": 0, "degraded": []}],
+            [{"type": "recalled", "memories": [], "left_out": [], "tokens": 0, "degraded": []}],
         )
         await tk.owners.opt_out(ANA, out=False)
         assert TEA in (await turns.say(face))[0]
