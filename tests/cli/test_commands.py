@@ -8,11 +8,13 @@ import pty
 import re
 import select
 import signal
+import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from langchain_core.language_models import BaseChatModel
@@ -178,6 +180,24 @@ class TestOwners:
 
         assert sorted(line["type"] for line in lines[1:]) == ["audit", "memory"]
         assert lines[0]["user_id"] == USER
+
+    @pytest.mark.parametrize("name", ["all.zip", "all"])
+    def test_a_zip_file_and_a_folder_hold_the_export_and_a_readme(self, folder: Path, name: str) -> None:
+        run("memories", "add", "I live in Lisbon.", "--user", USER)
+        written = run("owners", "export", "--user", USER, name)
+        again = CliRunner().invoke(app, ["owners", "export", "--user", USER, name])
+        path = folder / name
+        if name.endswith(".zip"):
+            with ZipFile(path) as archive:
+                texts = {one: archive.read(one).decode() for one in archive.namelist()}
+        else:
+            texts = {one.name: one.read_text() for one in path.iterdir()}
+
+        assert written.exit_code == 0
+        assert again.exit_code != 0
+        assert sorted(texts) == ["README.md", "export.jsonl"]
+        assert "I live in Lisbon." in texts["export.jsonl"]
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
 class TestChat:

@@ -43,17 +43,65 @@ class TestMemory:
         page.get_by_label("What is true").fill("I live in Oslo.")
         page.get_by_role("button", name="Save").click()
         expect(used).to_contain_text("I live in Oslo.")
+        page.reload()
+        expect(page.get_by_text("Recalled 1", exact=True)).to_be_visible()
+        expect(used).to_contain_text("I live in Oslo.")
+        expect(used).to_contain_text("same words: live")
+        page.get_by_role("navigation", name="Conversations").get_by_role("link", name="I live in Rome.").click()
+        expect(page.get_by_text("Nothing recalled · learnt 1")).to_be_visible()
+        expect(panel(page).get_by_role("listitem")).to_contain_text(["I live in Oslo."])
         begin_chat(page)
         say(page, "Which city do I live in?")
         city = panel(page).get_by_role("listitem").filter(has_text="I live in Oslo.")
         city.get_by_role("button", name=re.compile("Actions for the memory")).click()
         page.get_by_role("menuitem", name="Forget").click()
+        expect(page.get_by_role("dialog")).to_contain_text("1 message says it and stays")
         page.get_by_role("dialog").get_by_role("button", name="Forget").click()
         expect(city).to_contain_text("Forgotten")
         begin_chat(page)
         say(page, "So where do I live?")
         expect(page.get_by_text("Recalled").or_(page.get_by_text("Nothing recalled"))).to_be_visible()
         assert "Oslo" not in panel(page).inner_text()
+
+    def test_changed_and_left_out_memories_are_shown(self, open_site: OpenSite):
+        """The old text is struck through; what had no room is folded; both are there after the page was reloaded."""
+        site = open_site()
+        remember = site.gateway.tk.sync.memories.remember
+        for number in range(12):
+            remember(f"My sister number {number} lives in Rome, {'and more of it ' * 60}.", owner=site.owner("ana"))
+        page = site.open()
+        say(page, ROME)
+        say(page, "I live in Oslo now.")
+        for _ in range(2):
+            changed = panel(page).get_by_role("listitem").filter(has_text="changed")
+            expect(changed.get_by_text("I live in Rome.")).to_be_visible()
+            assert changed.locator("del").inner_text() == ROME
+            expect(changed).to_contain_text("I live in Oslo now")
+            page.reload()
+        expect(page.locator(".question")).to_have_count(2)
+        say(page, "Where does my sister live?")
+        for _ in range(2):
+            panel(page).get_by_text("had no room").click()
+            expect(panel(page).locator(".left-out").get_by_role("listitem").first).to_contain_text("My sister number")
+            page.reload()
+
+    def test_such_things_are_never_remembered_until_the_rule_is_undone(self, open_site: OpenSite):
+        site = open_site()
+        page = site.open()
+        say(page, ROME)
+        fact = panel(page).get_by_role("listitem").filter(has_text="I live in Rome")
+        fact.get_by_role("button", name=re.compile("Actions")).click()
+        page.get_by_role("menuitem", name="Never remember such things").click()
+        expect(page.get_by_role("dialog")).to_contain_text("With it goes")
+        expect(page.get_by_role("dialog").get_by_role("listitem")).to_contain_text([ROME])
+        page.get_by_role("dialog").get_by_role("button", name="Never remember").click()
+        expect(fact).to_contain_text("Forgotten")
+        say(page, "I like jazz.")
+        expect(panel(page)).to_contain_text("Nothing was learnt.")
+        page.get_by_role("button", name="Take the rule back").click()
+        expect(page.locator(".toast").last).to_contain_text("Undone")
+        say(page, "I like opera.")
+        expect(panel(page).get_by_role("listitem").filter(has_text="I like opera")).to_be_visible()
 
     def test_a_conversation_is_not_remembered(self, open_site: OpenSite):
         site = open_site()
@@ -87,8 +135,12 @@ class TestThreads:
         expect(rows).to_have_count(0)
         page.get_by_role("searchbox").fill("city")
         expect(rows).not_to_have_count(0)
+        page.get_by_role("searchbox").fill("live rome")
+        expect(page.get_by_role("navigation", name="Conversations")).to_contain_text("In what you said")
+        page.get_by_role("navigation", name="Conversations").get_by_text("Said: ").first.click()
+        expect(page.locator(".sought")).to_contain_text(ROME)
         page.get_by_role("searchbox").fill("")
-        page.locator(".groups li.current").get_by_role("button").click()
+        page.locator(".thread-row.current").get_by_role("button").click()
         page.get_by_role("menuitem", name="Delete").click()
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(rows).to_have_count(1)
@@ -101,6 +153,20 @@ class TestThreads:
         expect(page.get_by_text("This conversation was deleted.")).to_be_visible()
         page.get_by_role("main").get_by_role("link", name="New chat").click()
         expect(page.get_by_text("What shall we talk about?")).to_be_visible()
+
+    def test_a_conversation_deleted_in_another_tab_says_so_and_keeps_the_draft(self, open_site: OpenSite):
+        site = open_site()
+        page = site.open()
+        say(page, ROME)
+        page.get_by_label("Message", exact=True).fill("A long thought")
+        tab = page.context.new_page()
+        tab.goto(page.url)
+        tab.locator(".thread-row.current").get_by_role("button").click()
+        tab.get_by_role("menuitem", name="Delete").click()
+        tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("This conversation was deleted.")).to_be_visible()
+        page.get_by_role("main").get_by_role("link", name="New chat").click()
+        expect(page.get_by_label("Message", exact=True)).to_have_value("A long thought")
 
 
 class TestTurns:

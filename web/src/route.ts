@@ -3,7 +3,7 @@ import { useSyncExternalStore } from "react";
 
 export type Route =
   | { view: "chat"; threadId: string | null; messageId: string | null }
-  | { view: "memory"; memoryId: string | null }
+  | { view: "memory"; memoryId: string | null; threadId: string | null }
   | { view: "operator"; label: string | null }
   | { view: "inbox" | "privacy" };
 
@@ -12,7 +12,7 @@ export function parseRoute(fragment: string): Route {
   const [path = "", query = ""] = fragment.replace(/^#\/?/, "").split("?");
   const [view, id] = path.split("/").map((part) => decodeURIComponent(part));
   const messageId = new URLSearchParams(query).get("message");
-  if (view === "memory") return { view, memoryId: id ?? null };
+  if (view === "memory") return { view, memoryId: id ?? null, threadId: new URLSearchParams(query).get("thread") };
   if (view === "operator") return { view, label: id ?? null };
   if (view === "inbox" || view === "privacy") return { view };
   if (view === "chat" && id) return { view: "chat", threadId: id, messageId };
@@ -26,6 +26,9 @@ export const chatAddress = (threadId: string | null, messageId: string | null = 
 
 export const memoryAddress = (memoryId: string | null = null): string =>
   memoryId === null ? "#/memory" : `#/memory/${encodeURIComponent(memoryId)}`;
+
+/** The address of the memories that were said in a conversation. */
+export const memoriesOfThread = (threadId: string): string => `#/memory?${new URLSearchParams({ thread: threadId })}`;
 
 export const inboxAddress = "#/inbox";
 export const privacyAddress = "#/privacy";

@@ -16,14 +16,13 @@ export type SessionState =
 export async function loadSession(): Promise<SessionState> {
   try {
     const session = await call("get", "/auth/session");
+    if (session === undefined) return await loadOnlyUser();
     setCsrfToken(session.csrf_token);
     return { status: "signed-in", user: { userId: session.user_id, scopes: new Set(session.scopes), hasSession: true } };
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 401 || error.status === 403) return { status: "signed-out" };
-    if (error.status !== 404) return { status: "unavailable", error };
+    return error.status === 401 || error.status === 403 ? { status: "signed-out" } : { status: "unavailable", error };
   }
-  return loadOnlyUser();
 }
 
 async function loadOnlyUser(): Promise<SessionState> {

@@ -1,7 +1,7 @@
 // The frame of the page: conversations on the left, the view in the middle, the memory panel on the right.
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { ChatView } from "./chat/chat-view.tsx";
-import { useChats } from "./chat/use-chats.ts";
+import { forgetChat, useChats } from "./chat/use-chats.ts";
 import { setAnnouncer } from "./components/announce.ts";
 import { Boundary } from "./components/boundary.tsx";
 import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
@@ -11,7 +11,7 @@ import { chatAddress, go, inboxAddress, memoryAddress, operatorAddress, parseRou
 import { endSession, leavePage, loadSession, signIn, type User } from "./session.ts";
 import { inbox, loadInbox } from "./stores/memories.ts";
 import { useStore } from "./stores/store.ts";
-import { loadThreads } from "./stores/threads.ts";
+import { loadThreads, watchDeletions } from "./stores/threads.ts";
 import { attempt, closeToast, sessionEnded, showToast, toasts } from "./stores/toasts.ts";
 import { texts } from "./texts.ts";
 import { Sidebar } from "./threads/sidebar.tsx";
@@ -36,6 +36,7 @@ export function Shell({ user }: { user: User }) {
   useEffect(() => {
     void loadThreads();
     void loadInbox();
+    return watchDeletions(forgetChat);
   }, []);
   useEffect(() => setDrawer(null), [fragment]);
   useEffect(() => setTurnKey(null), [chat]);
@@ -83,7 +84,7 @@ export function Shell({ user }: { user: User }) {
             {route.view === "chat" ? (
               <ChatView key={chat.id} chat={chat.chat} messageId={route.messageId} shownTurn={turnKey} onShowTurn={showTurn} />
             ) : route.view === "memory" ? (
-              <MemoryView user={user} memoryId={route.memoryId} />
+              <MemoryView user={user} memoryId={route.memoryId} threadId={route.threadId} />
             ) : route.view === "inbox" ? (
               <InboxView user={user} />
             ) : route.view === "operator" && user.scopes.has("admin") ? (

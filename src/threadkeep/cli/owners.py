@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from zipfile import ZipFile
 
 import typer
 
@@ -25,7 +27,6 @@ from threadkeep.cli.output import (
     plain,
     read,
     run,
-    to_json_lines,
     write_rows,
     writing,
 )
@@ -71,12 +72,11 @@ def export(
     async def walk(tk: Threadkeep) -> list[dict[str, Any]]:
         return [row async for row in tk.owners.export(user)]
 
-    rows = read(walk, data_dir)
     if output is not None and not is_stream(output) and output.suffix in ("", ".zip"):
-        _pack(output, rows)
-        out.print(f"{len(rows)} lines and a README written to {output}", markup=False)
+        _pack(user, output, data_dir)
+        out.print(f"Everything and a README written to {output}", markup=False)
     else:
-        write_rows(output, rows, noun="lines")
+        write_rows(output, read(walk, data_dir), noun="lines")
 
 
 @app.command("opt-out")
@@ -222,18 +222,19 @@ def _entry_lines(entry: AuditEntry) -> Iterator[str]:
         yield f"        {change.thing} {change.what}: {plain(change.id)}, revision {before}{entry.revision}"
 
 
-def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
-    import zipfile
+async def _write_zip(tk: Threadkeep, user: str, file: BinaryIO) -> None:
+    async for part in tk.owners.export_zip(user):
+        file.write(part)
 
-    from threadkeep.owners.archive import README
 
+def _pack(user: str, output: Path, data_dir: Path | None) -> None:
+    """Write the ZIP file of an export, or its files into a new folder; for their owner alone."""
     if output.suffix == ".zip":
-        with new_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-            packed.writestr("README.md", README)
-            packed.writestr("export.jsonl", to_json_lines(rows))
+        with new_file(output) as file:
+            read(lambda tk: _write_zip(tk, user, file), data_dir)
         return
+    packed = io.BytesIO()
+    read(lambda tk: _write_zip(tk, user, packed), data_dir)
     with writing(output):
         output.mkdir(mode=0o700)
-        (output / "README.md").write_text(README, "utf-8")
-        (output / "export.jsonl").write_text(to_json_lines(rows), "ascii")
+        ZipFile(packed).extractall(output)

@@ -78,8 +78,9 @@ export async function send(method: string, address: string, init: RequestInit = 
 
 function addressOf(path: string, parts: Record<string, string> = {}, query: object = {}): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parts[name] ?? ""));
-  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
-  return given.length ? `${filled}?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}` : filled;
+  const given = Object.entries(query).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((one: unknown) => [name, one] as const));
+  const sent = given.filter(([, value]) => value !== undefined && value !== null).map(([name, value]) => [name, String(value)]);
+  return sent.length ? `${filled}?${new URLSearchParams(sent)}` : filled;
 }
 
 async function problemOf(response: Response): Promise<ApiError> {

@@ -11,7 +11,7 @@ import type { Chat, ChatState } from "./chat.ts";
 import { Composer } from "./composer.tsx";
 import { ExchangeView } from "./exchange-view.tsx";
 import { lastTurn } from "./exchanges.ts";
-import { useChatState } from "./use-chats.ts";
+import { freshChat, useChatState } from "./use-chats.ts";
 
 interface ChatViewProps {
   chat: Chat;
@@ -23,7 +23,12 @@ interface ChatViewProps {
 
 export function ChatView({ chat, messageId, shownTurn, onShowTurn }: ChatViewProps) {
   const state = useChatState(chat);
-  useEffect(() => chat.reload(), [chat]);
+  useEffect(() => {
+    chat.reload();
+    const onShow = () => (document.visibilityState === "visible" ? chat.reload() : undefined);
+    document.addEventListener("visibilitychange", onShow);
+    return () => document.removeEventListener("visibilitychange", onShow);
+  }, [chat]);
   useEffect(() => {
     if (state.notice !== null && isSessionOver(state.notice)) sessionEnded.set(true);
   }, [state.notice]);
@@ -54,7 +59,7 @@ function Failure({ state, chat }: { state: ChatState; chat: Chat }) {
     <div className="empty">
       <h1>{gone ? texts.threadGone : texts.threadAway}</h1>
       {gone ? (
-        <a className="primary" href={chatAddress(null)}>
+        <a className="primary" href={chatAddress(null)} onClick={() => takeDraft(chat)}>
           {texts.newChat}
         </a>
       ) : (
@@ -64,6 +69,11 @@ function Failure({ state, chat }: { state: ChatState; chat: Chat }) {
       )}
     </div>
   );
+}
+
+/** What was written to a conversation that is gone is offered to a new one. */
+function takeDraft(chat: Chat) {
+  freshChat().draft ||= chat.draft;
 }
 
 function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewProps & { state: ChatState }) {
@@ -103,6 +113,7 @@ function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewPr
               key={exchange.key}
               chat={chat}
               exchange={exchange}
+              record={state.records.get(exchange.messageId ?? "")}
               branch={exchange.place === null ? undefined : state.branches.get(exchange.place)}
               last={index === exchanges.length - 1}
               busy={state.connection !== "idle"}

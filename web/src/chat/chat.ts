@@ -5,10 +5,12 @@ import { applyEvent, newTurn, type Turn } from "../events/turn.ts";
 import type { RunEvent } from "../events/types.ts";
 import { branchPoints, type BranchPoint, type Checkpoint } from "./branches.ts";
 import { exchangesOf, lastTurn, type Exchange } from "./exchanges.ts";
-import { loadTurnMemories } from "./turn-memory.ts";
+import type { TurnRecord } from "./turn-memory.ts";
 
 const historyLimit = 100;
 const flushMilliseconds = 40;
+const learningMilliseconds = 1_500;
+const mostReadings = 5;
 const renderShare = 4; // a long reply is shown less often, so that the page has time for the user
 
 export type Connection = "idle" | "connecting" | "streaming" | "reconnecting";
@@ -26,6 +28,10 @@ export interface ChatState {
   branches: ReadonlyMap<number, BranchPoint>;
   /** The checkpoint that the next turn extends; null: the newest. */
   tip: string | null;
+  /** What the server keeps of the turns, by the id of the user's message. */
+  records: ReadonlyMap<string, TurnRecord>;
+  /** Why the records cannot be read. */
+  recordsFailure: ApiError | null;
 }
 
 const empty: ChatState = {
@@ -37,6 +43,8 @@ const empty: ChatState = {
   connection: "idle",
   branches: new Map(),
   tip: null,
+  records: new Map(),
+  recordsFailure: null,
 };
 
 export interface Question {
@@ -54,6 +62,8 @@ export class Chat {
   #waiting: RunEvent[] = [];
   #sent = 0;
   #opening = false;
+  /** What the user has written and not sent. */
+  draft = "";
 
   /**
    * @param threadId The thread; null: a new conversation.
@@ -79,6 +89,12 @@ export class Chat {
   /** Read the messages anew, also those of a run that another page began. */
   reload(): void {
     if (this.#state.threadId !== null && !this.isRunning && !this.#opening) void this.#open();
+  }
+
+  /** Show that the conversation does not exist any more. */
+  markDeleted(): void {
+    this.#reading.abort();
+    this.#change({ failure: new ApiError(404, "thread_not_found", ""), loading: false, connection: "idle" });
   }
 
   /** Ask a question; with *extending*, in place of an earlier turn. */
@@ -117,6 +133,7 @@ export class Chat {
         query: { checkpoint_id: tip },
       });
       this.#change({ exchanges: this.#withSeen(exchangesOf(messages)), tip, branches: this.#branches(tip) });
+      await this.#readRecords(tip);
     });
   }
 
@@ -138,6 +155,11 @@ export class Chat {
     const exchange = this.#state.exchanges.at(-1);
     const runId = exchange && lastTurn(exchange).runId;
     if (runId) await this.#attempt(() => call("post", "/api/runs/{run_id}/cancel", { path: { run_id: runId } }));
+  }
+
+  /** Read what memory had to do with the turns anew. */
+  reloadRecords(): void {
+    void this.#readRecords(this.#state.tip);
   }
 
   clearNotice(): void {
@@ -164,10 +186,24 @@ export class Chat {
       this.#change({ exchanges, loading: false, failure: null, tip: null });
       const last = exchanges.at(-1);
       if (state.run_id && last !== undefined && !last.seen) await this.#rejoin(state.run_id, last);
-      await Promise.all([this.#learnBranches(), loadTurnMemories()]);
+      await Promise.all([this.#learnBranches(), this.#readRecords(null)]);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.#change({ loading: false, failure: error });
+    }
+  }
+
+  /** Read what memory had to do with the turns; again for a while, if the newest is not learnt from yet. */
+  async #readRecords(tip: string | null, readings = 1): Promise<void> {
+    const path = { thread_id: this.#state.threadId ?? "" };
+    try {
+      const { turns } = await call("get", "/api/threads/{thread_id}/turns", { path, query: tip === null ? {} : { checkpoint_id: tip } });
+      this.#change({ records: new Map(turns.map((one) => [one.message_id, one])), recordsFailure: null });
+      if (turns.at(-1)?.state !== "pending" || readings === mostReadings) return;
+      setTimeout(() => void this.#readRecords(tip, readings + 1), learningMilliseconds);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      this.#change({ recordsFailure: error });
     }
   }
 

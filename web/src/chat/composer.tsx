@@ -7,7 +7,7 @@ import type { Chat, ChatState } from "./chat.ts";
 import { accepted, addFiles, maxMessageCharacters } from "./files.ts";
 
 export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
-  const [text, setText] = useState("");
+  const [text, setWritten] = useState(chat.draft);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [refusals, setRefusals] = useState<readonly string[]>([]);
   const [memory, setMemory] = useState(true);
@@ -16,7 +16,7 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
   const picker = useRef<HTMLInputElement>(null);
   const busy = state.connection !== "idle";
   const tooLong = text.length > maxMessageCharacters;
-  const ready = text.trim() !== "" && !tooLong && !busy;
+  const ready = text.trim() !== "" && !tooLong && !busy && !state.loading;
 
   useEffect(() => {
     const box = field.current;
@@ -24,6 +24,11 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight, 240)}px`;
   }, [text]);
+
+  function setText(written: string) {
+    chat.draft = written; // it is there again when the user comes back to this conversation
+    setWritten(written);
+  }
 
   function add(more: Iterable<File>) {
     const selection = addFiles(files, [...more]);
@@ -40,7 +45,7 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
     await chat.ask(question);
     const kept = chat.state().exchanges.some((one) => one.question === question.text);
     if (kept) return;
-    setText((written) => (written === "" ? question.text : written)); // the server kept nothing: the draft comes back
+    if (chat.draft === "") setText(question.text); // the server kept nothing: the draft comes back
     setFiles(question.files);
   }
 

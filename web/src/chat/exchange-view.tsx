@@ -10,10 +10,12 @@ import type { Chat } from "./chat.ts";
 import { lastTurn, partsOf, type Exchange } from "./exchanges.ts";
 import { MemoryLine } from "./memory-line.tsx";
 import { QuestionCard } from "./question-card.tsx";
+import type { TurnRecord } from "./turn-memory.ts";
 
 interface ExchangeViewProps {
   chat: Chat;
   exchange: Exchange;
+  record: TurnRecord | undefined;
   branch: BranchPoint | undefined;
   last: boolean;
   busy: boolean;
@@ -23,7 +25,7 @@ interface ExchangeViewProps {
 }
 
 export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps) {
-  const { chat, exchange, branch, last, busy, soughtMessage, shown, onShowTurn } = props;
+  const { chat, exchange, record, branch, last, busy, soughtMessage, shown, onShowTurn } = props;
   const turn = lastTurn(exchange);
   const running = turn.status === "running";
   const parts = partsOf(exchange);
@@ -44,7 +46,7 @@ export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps)
             ))
           : null}
         <div className="reply-bar">
-          <MemoryLine exchange={exchange} onShow={() => onShowTurn(exchange.key)} shown={shown} />
+          <MemoryLine exchange={exchange} record={record} onShow={() => onShowTurn(exchange.key)} shown={shown} />
           {running ? null : <ReplyActions chat={chat} exchange={exchange} branch={branch} busy={busy} parts={parts} />}
         </div>
       </div>

@@ -3,18 +3,18 @@ import { inbox } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { texts } from "../texts.ts";
 import { lastTurn, type Exchange } from "./exchanges.ts";
-import { learntFrom, recalledBy, turnMemories, waitingFrom } from "./turn-memory.ts";
+import { isLearning, learntFrom, recallOf, waitingFrom, type TurnRecord } from "./turn-memory.ts";
 
 interface MemoryLineProps {
   exchange: Exchange;
+  record: TurnRecord | undefined;
   shown: boolean;
   onShow: () => void;
 }
 
-export function MemoryLine({ exchange, shown, onShow }: MemoryLineProps) {
+export function MemoryLine({ exchange, record, shown, onShow }: MemoryLineProps) {
   const waiting = useStore(inbox);
-  const stored = useStore(turnMemories);
-  const words = lineOf(exchange, learntFrom(exchange, stored).length, waitingFrom(exchange, waiting ?? []).length);
+  const words = lineOf(exchange, record, waitingFrom(exchange, waiting ?? []).length);
   if (words === null) return <span className="grow" />;
   return (
     <button type="button" className="memory-line" aria-pressed={shown} title={texts.showMemory} onClick={onShow}>
@@ -23,18 +23,17 @@ export function MemoryLine({ exchange, shown, onShow }: MemoryLineProps) {
   );
 }
 
-function lineOf(exchange: Exchange, learnt: number, waits: number): string | null {
+function lineOf(exchange: Exchange, record: TurnRecord | undefined, waits: number): string | null {
   if (!exchange.memory) return texts.memoryOff;
-  const turn = lastTurn(exchange);
   const parts: string[] = [];
-  const recalled = recalledBy(exchange);
-  if (recalled !== null) {
-    const away = recalled.memories.length === 0 && recalled.degraded.some((cause) => cause === "storage" || cause === "timeout");
-    if (away) return texts.memoryAway;
-    parts.push(recalled.memories.length === 0 ? texts.nothingRecalled : texts.recalledCount(recalled.memories.length));
-  } else if (exchange.seen && turn.status !== "running") parts.push(texts.nothingRecalled);
+  const recall = recallOf(exchange, record);
+  if (recall !== null) {
+    if (recall.away) return texts.memoryAway;
+    parts.push(recall.memories.length === 0 ? texts.nothingRecalled : texts.recalledCount(recall.memories.length));
+  } else if (exchange.seen && lastTurn(exchange).status !== "running") parts.push(texts.nothingRecalled);
+  const learnt = learntFrom(exchange, record).filter((one) => one.change !== "known").length;
   if (learnt > 0) parts.push(texts.learntCount(learnt));
-  else if (exchange.seen && turn.recorded && turn.status === "done" && !exchange.settled) parts.push(texts.learning);
+  else if (isLearning(exchange, record)) parts.push(texts.learning);
   if (waits > 0) parts.push(texts.waitsCount(waits));
   return parts.length === 0 ? null : parts.join(" · ");
 }

@@ -1,49 +1,70 @@
-// What memory had to do with an exchange: recalled in it, learnt from it, waiting because of it.
-import { call } from "../api/client.ts";
-import type { Recalled } from "../events/turn.ts";
-import type { Memory, Proposal } from "../stores/memories.ts";
-import { Store } from "../stores/store.ts";
-import { attempt } from "../stores/toasts.ts";
-import type { Exchange } from "./exchanges.ts";
+// What memory had to do with an exchange: from the events of its runs, or, after a reload, from the records of its turns.
+import type { Schemas } from "../api/client.ts";
+import { lastTurn, type Exchange } from "./exchanges.ts";
+import type { RecalledMemory } from "../events/types.ts";
+import type { Proposal } from "../stores/memories.ts";
 
-/** A memory that was learnt from an exchange. */
+/** What the server keeps of a turn: ids of what was recalled, and what was learnt. */
+export type TurnRecord = Schemas["TurnBody"];
+
+/** A memory that was found for an answer. */
+export interface Given {
+  memoryId: string;
+  score: number;
+  earlier: boolean;
+  /** What it said then; null: a record keeps no text. */
+  told: RecalledMemory | null;
+}
+
+export interface ExchangeRecall {
+  memories: readonly Given[];
+  /** What had no room in the model's prompt. */
+  leftOut: readonly Given[];
+  /** Whether memory did not answer. */
+  away: boolean;
+}
+
+/** A memory that an exchange taught. */
 export interface Learnt {
   memoryId: string;
   text: string;
   kind: string;
+  change: "new" | "changed" | "known";
+  before: string | null;
 }
 
-/** The newest memories, which say in which message each was learnt. */
-export const turnMemories = new Store<readonly Memory[]>([]);
-
-const pageSize = 100;
 const note = "episodic";
+const missing = new Set(["storage", "timeout"]);
 
-/** Read the newest memories, so that earlier turns of a thread show what was learnt from them. */
-export async function loadTurnMemories(): Promise<void> {
-  await attempt(async () => {
-    const { memories } = await call("get", "/api/memories", { query: { limit: pageSize } });
-    turnMemories.set(memories);
-  });
+/** Return what was recalled in an exchange; null: it is not known, or nothing was looked up. */
+export function recallOf(exchange: Exchange, record: TurnRecord | undefined): ExchangeRecall | null {
+  const seen = exchange.turns.map((turn) => turn.recalled).find((recalled) => recalled !== null);
+  if (seen) return recallFrom(seen.memories.map(givenOf), (seen.left_out ?? []).map(givenOf), seen.degraded);
+  if (record?.recalled == null) return null;
+  return recallFrom(record.recalled.map(ofRecord), record.left_out.map(ofRecord), record.degraded);
 }
 
-/** Return what was recalled in an exchange, of all its runs; null: this page has not seen it. */
-export function recalledBy(exchange: Exchange): Recalled | null {
-  return exchange.turns.map((turn) => turn.recalled).find((recalled) => recalled !== null) ?? null;
+function recallFrom(memories: Given[], leftOut: Given[], degraded: readonly string[]): ExchangeRecall {
+  return { memories, leftOut, away: memories.length === 0 && degraded.some((cause) => missing.has(cause)) };
 }
 
-/** Return what was learnt from an exchange, from its events or from the sources of memories. */
-export function learntFrom(exchange: Exchange, stored: readonly Memory[]): Learnt[] {
+const givenOf = (one: RecalledMemory): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.why.earlier ?? false, told: one });
+const ofRecord = (one: Schemas["GivenBody"]): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.earlier, told: null });
+
+/** Return what was learnt from an exchange; what was known already is last. */
+export function learntFrom(exchange: Exchange, record: TurnRecord | undefined): Learnt[] {
   const told = exchange.turns.flatMap((turn) => turn.learnt);
-  if (told.length > 0) {
-    return told
-      .filter((one) => one.kind !== note)
-      .map((one) => ({ memoryId: one.memory_id, text: one.text, kind: one.kind }));
-  }
-  if (exchange.messageId === null) return [];
-  return stored
-    .filter((one) => one.kind !== note && one.sources.some((source) => source.message_id === exchange.messageId))
-    .map((one) => ({ memoryId: one.memory_id, text: one.text, kind: one.kind }));
+  const learnt = (told.length > 0 ? told : (record?.learnt ?? []))
+    .filter((one) => one.kind !== note)
+    .map((one) => ({ memoryId: one.memory_id, text: one.text, kind: one.kind, change: one.change ?? "new", before: one.before ?? null }));
+  return [...learnt.filter((one) => one.change !== "known"), ...learnt.filter((one) => one.change === "known")];
+}
+
+/** Whether the server still learns from an exchange. */
+export function isLearning(exchange: Exchange, record: TurnRecord | undefined): boolean {
+  const turn = lastTurn(exchange);
+  if (turn.status === "running" || turn.status === "interrupted") return false;
+  return exchange.seen ? turn.recorded && !exchange.settled : record?.state === "pending";
 }
 
 /** Return the proposals that wait because of an exchange. */

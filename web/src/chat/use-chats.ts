@@ -4,7 +4,6 @@ import { loadInbox } from "../stores/memories.ts";
 import { loadThreads } from "../stores/threads.ts";
 import { chatAddress, parseRoute, replaceAddress } from "../route.ts";
 import { Chat } from "./chat.ts";
-import { loadTurnMemories } from "./turn-memory.ts";
 
 interface OpenChat {
   id: number;
@@ -36,16 +35,20 @@ function onThread(made: OpenChat, chat: Chat): void {
   }
   void loadThreads();
   void loadInbox();
-  void loadTurnMemories();
 }
 
-/** Drop a conversation that was deleted. */
+/** A conversation was deleted: where it is shown, the view says so. */
 export function forgetChat(threadId: string): void {
-  open.delete(threadId);
+  open.get(threadId)?.chat.markDeleted();
 }
 
 export function useChats(threadId: string | null): OpenChat {
   return opened(threadId);
+}
+
+/** Return the new conversation that has no thread yet. */
+export function freshChat(): Chat {
+  return opened(null).chat;
 }
 
 export function useChatState(chat: Chat) {

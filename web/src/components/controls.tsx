@@ -153,15 +153,18 @@ interface ConfirmProps {
   title: string;
   text: string;
   action: string;
+  /** What follows the text. */
+  children?: ReactNode;
   onConfirm: () => void;
   onClose: () => void;
 }
 
 /** A dialog that asks before something is done that cannot be undone. */
-export function Confirm({ title, text, action, onConfirm, onClose }: ConfirmProps) {
+export function Confirm({ title, text, action, children, onConfirm, onClose }: ConfirmProps) {
   return (
     <Dialog title={title} onClose={onClose}>
       <p>{text}</p>
+      {children}
       <div className="actions">
         <button type="button" onClick={onClose}>
           {texts.cancel}

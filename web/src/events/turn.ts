@@ -15,6 +15,7 @@ export type ReplyPart = { kind: "text"; messageId: string; text: string } | { ki
 
 export interface Recalled {
   memories: readonly RecalledMemory[];
+  left_out?: readonly RecalledMemory[];
   tokens: number;
   degraded: readonly string[];
 }

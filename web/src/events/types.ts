@@ -26,6 +26,8 @@ export interface WrittenMemory {
   memory_id: string;
   text: string;
   kind: string;
+  change?: "new" | "changed" | "known";
+  before?: string | null;
 }
 
 export interface WaitingProposal {
@@ -39,7 +41,7 @@ export interface WaitingProposal {
 
 export interface EventData {
   run: { run_id: string; thread_id: string };
-  memory_recalled: { memories: RecalledMemory[]; tokens: number; degraded: string[] };
+  memory_recalled: { memories: RecalledMemory[]; left_out?: RecalledMemory[]; tokens: number; degraded: string[] };
   token: { text: string; message_id: string };
   tool_call: { id: string; name: string; args: unknown };
   tool_result: { id: string; name: string | null; status: string; text: string };

@@ -1,16 +1,15 @@
 // What waits for the user's decision, with the message it rests on; keys decide without the mouse.
-import { useCallback, useEffect, useRef, useState } from "react";
-import { call, type Schemas } from "../api/client.ts";
+import { useEffect, useRef, useState } from "react";
+import { call } from "../api/client.ts";
 import { Dialog, IconButton, TextDialog } from "../components/controls.tsx";
 import { Page } from "../components/page.tsx";
-import { useLoaded } from "../components/use-loaded.ts";
+import { Evidence } from "../panel/evidence.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
 import { decide, inbox, loadInbox, type Proposal } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
-import { markWords } from "./evidence.ts";
 
 export default function InboxView({ user }: { user: User }) {
   const waiting = useStore(inbox) ?? [];
@@ -163,28 +162,5 @@ function ProposalRow({ proposal, current, selected, canDecide, onFocus, onToggle
         </div>
       ) : null}
     </li>
-  );
-}
-
-const read = new Map<string, Promise<Schemas["MessagesBody"]>>();
-
-/** The messages of a thread, read once while the page is open; an answer that failed is not kept. */
-function messagesOf(threadId: string): Promise<Schemas["MessagesBody"]> {
-  const known = read.get(threadId);
-  if (known !== undefined) return known;
-  const reading = call("get", "/api/threads/{thread_id}/messages", { path: { thread_id: threadId } });
-  read.set(threadId, reading);
-  reading.catch(() => read.delete(threadId));
-  return reading;
-}
-
-function Evidence({ threadId, messageId, statement }: { threadId: string; messageId: string | null; statement: string }) {
-  const thread = useLoaded(useCallback(() => messagesOf(threadId), [threadId]));
-  const message = thread.value?.messages.find((one) => one.message_id === messageId);
-  if (message === undefined) return null;
-  return (
-    <blockquote className="evidence">
-      {markWords(message.text, statement).map((piece, index) => (piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text))}
-    </blockquote>
   );
 }

@@ -55,7 +55,7 @@ function Facts({ memory, usedAt }: { memory: Memory; usedAt: string | null }) {
   const rows: [string, string | null][] = [
     [texts.kindLabel, texts.kindNames[memory.kind] ?? memory.kind],
     [texts.trustLabel, texts.speakers[memory.trust] ?? memory.trust],
-    [texts.stateLabel, memory.status],
+    [texts.stateLabel, texts.states[memory.status] ?? memory.status],
     [texts.validSince, memory.valid_from && exactTime(memory.valid_from)],
     [texts.validUntil, memory.valid_to && exactTime(memory.valid_to)],
     [texts.knownSince, exactTime(memory.created_at)],

@@ -1,5 +1,5 @@
 // Everything that is remembered: search, filters, a list or a timeline, and one memory in full.
-import { useCallback, useDeferredValue, useEffect, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { VList, type VListHandle } from "virtua";
 import { call, send, type Schemas } from "../api/client.ts";
 import { Confirm, IconButton, Menu, TextDialog } from "../components/controls.tsx";
@@ -11,37 +11,53 @@ import { MemoryCard } from "../panel/memory-card.tsx";
 import { sourceOf } from "../panel/memory-panel.tsx";
 import type { User } from "../session.ts";
 import type { Memory } from "../stores/memories.ts";
+import { useStore } from "../stores/store.ts";
+import { threads } from "../stores/threads.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
+import { groupEpisodes, type Grouped, type Shown } from "./episodes.ts";
 import { MemoryDetail } from "./memory-detail.tsx";
 import { Tombstones } from "./tombstones.tsx";
 
 type Kind = Schemas["MemoryBody"]["kind"];
-type Filters = { kind?: Kind; trust?: "user" | "import" | "assistant" | "agent" | "document" | "tool"; pinned?: boolean; days?: number };
+type Trust = "user" | "import" | "assistant" | "agent" | "document" | "tool";
+interface Filters {
+  kind?: Kind;
+  trust?: Trust;
+  pinned?: boolean;
+  days?: number;
+  thread?: string;
+}
 
 const pageSize = 100;
-const searchLimit = 50;
+const searchLimit = 100;
+const threadsOffered = 100;
 const nearEnd = 800;
 const importBytes = 1_000_000;
 const dayMilliseconds = 24 * 60 * 60 * 1000;
 
-interface Shown {
-  memory: Memory;
-  score: number | null;
+interface MemoryViewProps {
+  user: User;
+  memoryId: string | null;
+  /** Only memories that were said in this conversation. */
+  threadId: string | null;
 }
 
-export default function MemoryView({ user, memoryId }: { user: User; memoryId: string | null }) {
-  return memoryId === null ? <MemoryList user={user} /> : <MemoryDetail key={memoryId} memoryId={memoryId} user={user} />;
+export default function MemoryView({ user, memoryId, threadId }: MemoryViewProps) {
+  if (memoryId !== null) return <MemoryDetail key={memoryId} memoryId={memoryId} user={user} />;
+  return <MemoryList key={threadId} user={user} threadId={threadId} />;
 }
 
-function MemoryList({ user }: { user: User }) {
+function MemoryList({ user, threadId }: { user: User; threadId: string | null }) {
   const [query, setQuery] = useState("");
-  const [filters, setFilters] = useState<Filters>({});
-  const [timeline, setTimeline] = useState(false);
+  const [filters, setFilters] = useState<Filters>(threadId === null ? {} : { thread: threadId });
+  const [byDay, setByDay] = useState(false);
   const [tombstones, setTombstones] = useState(false);
   const sought = useDeferredValue(query.trim());
   const list = useMemories(sought, filters);
   const canChange = user.scopes.has("memory:write");
+  const set = (name: keyof Filters, value: string | number | boolean | undefined) =>
+    setFilters(Object.fromEntries([...Object.entries(filters).filter(([one]) => one !== name), ...(value === undefined ? [] : [[name, value]])]));
   return (
     <Page title={texts.memory} actions={<Actions canChange={canChange} onChange={list.reload} onTombstones={() => setTombstones(true)} />}>
       <div className="filters" role="search">
@@ -49,39 +65,45 @@ function MemoryList({ user }: { user: User }) {
           <Icon name="search" />
           <input type="search" aria-label={texts.searchMemories} placeholder={texts.searchMemories} value={query} onChange={(event) => setQuery(event.target.value)} />
         </label>
-        <FilterSelect label={texts.filterKind} any={texts.anyKind} options={texts.kindNames} onChange={(kind) => setFilters({ ...without(filters, "kind"), ...(kind ? { kind: kind as Kind } : {}) })} />
-        <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} onChange={(trust) => setFilters({ ...without(filters, "trust"), ...(trust ? { trust: trust as NonNullable<Filters["trust"]> } : {}) })} />
+        <FilterSelect label={texts.filterKind} any={texts.anyKind} options={texts.kindNames} value={filters.kind} onChange={(kind) => set("kind", kind)} />
+        <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
         <FilterSelect
           label={texts.filterTime}
           any={texts.anyTime}
           options={{ 1: texts.lastDay, 7: texts.lastWeek, 30: texts.lastMonth }}
-          onChange={(days) => setFilters({ ...without(filters, "days"), ...(days ? { days: Number(days) } : {}) })}
+          value={filters.days?.toString()}
+          onChange={(days) => set("days", days === undefined ? undefined : Number(days))}
         />
-        <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => setFilters({ ...without(filters, "pinned"), ...(filters.pinned ? {} : { pinned: true }) })}>
+        <ThreadFilter value={filters.thread} onChange={(thread) => set("thread", thread)} />
+        <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => set("pinned", filters.pinned ? undefined : true)}>
           {texts.onlyPinned}
         </button>
-        <button type="button" aria-pressed={timeline} onClick={() => setTimeline(!timeline)}>
+        <button type="button" aria-pressed={byDay} disabled={sought !== ""} onClick={() => setByDay(!byDay)}>
           {texts.timeline}
         </button>
       </div>
       {list.error === null ? null : <Away onRetry={list.reload} />}
       {list.shown !== null && list.shown.length === 0 ? <p className="quiet">{sought === "" && Object.keys(filters).length === 0 ? texts.noMemories : texts.noMemoriesFound}</p> : null}
-      <Rows shown={list.shown ?? []} timeline={timeline} canChange={canChange} onEnd={list.more} />
+      <Rows shown={list.shown ?? []} byDay={byDay && sought === ""} canChange={canChange} onEnd={list.more} />
       {tombstones ? <Tombstones canLift={user.scopes.has("memory:review")} onClose={() => setTombstones(false)} /> : null}
     </Page>
   );
 }
 
-function without(filters: Filters, name: keyof Filters): Filters {
-  return Object.fromEntries(Object.entries(filters).filter(([one]) => one !== name));
+interface FilterSelectProps {
+  label: string;
+  any: string;
+  options: Record<string, string>;
+  value: string | undefined;
+  onChange: (value: string | undefined) => void;
 }
 
-function FilterSelect({ label, any, options, onChange }: { label: string; any: string; options: Record<string, string>; onChange: (value: string) => void }) {
+function FilterSelect({ label, any, options, value, onChange }: FilterSelectProps) {
   return (
-    <select aria-label={label} onChange={(event) => onChange(event.target.value)}>
+    <select aria-label={label} value={value ?? ""} onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value)}>
       <option value="">{any}</option>
-      {Object.entries(options).map(([value, text]) => (
-        <option key={value} value={value}>
+      {Object.entries(options).map(([one, text]) => (
+        <option key={one} value={one}>
           {text}
         </option>
       ))}
@@ -89,8 +111,17 @@ function FilterSelect({ label, any, options, onChange }: { label: string; any: s
   );
 }
 
+/** The newest conversations, and the one that is chosen, however old it is. */
+function ThreadFilter({ value, onChange }: { value: string | undefined; onChange: (value: string | undefined) => void }) {
+  const list = useStore(threads) ?? [];
+  const offered = list.filter((one, place) => place < threadsOffered || one.thread_id === value);
+  const options = Object.fromEntries(offered.map((one) => [one.thread_id, one.title || texts.untitled]));
+  if (value !== undefined) options[value] ??= texts.untitled;
+  return <FilterSelect label={texts.filterThread} any={texts.anyThread} options={options} value={value} onChange={onChange} />;
+}
+
 function useMemories(sought: string, filters: Filters) {
-  const { kind, trust, pinned, days } = filters;
+  const { kind, trust, pinned, days, thread } = filters;
   const [further, setFurther] = useState<readonly Shown[]>([]);
   const cursor = useRef<string | null>(null);
   const reading = useRef(false);
@@ -101,21 +132,22 @@ function useMemories(sought: string, filters: Filters) {
       ...(kind === undefined ? {} : { kind }),
       ...(trust === undefined ? {} : { trust }),
       ...(pinned === undefined ? {} : { pinned }),
+      ...(thread === undefined ? {} : { thread_id: thread }),
       ...(days === undefined ? {} : { since: new Date(midnight() - (days - 1) * dayMilliseconds).toISOString() }),
       ...(after === null ? {} : { cursor: after }),
     }),
-    [kind, trust, pinned, days],
+    [kind, trust, pinned, days, thread],
   );
   const first = useLoaded(
     useCallback(async (): Promise<Shown[]> => {
       if (sought !== "") {
         const { found } = await call("get", "/api/memories/search", { query: { q: sought, limit: searchLimit, ...(kind === undefined ? {} : { kind }) } });
-        return found.filter((one) => fits(one.memory, { trust, pinned, days })).map((one) => ({ memory: one.memory, score: one.score }));
+        return found.filter((one) => fits(one.memory, { trust, pinned, days, thread })).map((one) => ({ memory: one.memory, score: one.score }));
       }
       const page = await call("get", "/api/memories", { query: query(null) });
       cursor.current = page.cursor;
       return page.memories.map((memory) => ({ memory, score: null }));
-    }, [sought, kind, trust, pinned, days, query]),
+    }, [sought, kind, trust, pinned, days, thread, query]),
   );
   useEffect(() => {
     setFurther([]);
@@ -132,52 +164,86 @@ function useMemories(sought: string, filters: Filters) {
     });
     reading.current = false;
   }
-  return { shown: first.value === null ? null : [...first.value, ...further], error: first.error, reload: first.reload, more: () => void more() };
+  const shown = useMemo(() => (first.value === null ? null : [...first.value, ...further]), [first.value, further]);
+  return { shown, error: first.error, reload: first.reload, more: () => void more() };
 }
 
 const midnight = (): number => new Date().setHours(0, 0, 0, 0);
 
-/** Search has recall's ranking and knows the kind only; the other filters hold for what it found. */
-function fits(memory: Memory, filters: { trust: string | undefined; pinned: boolean | undefined; days: number | undefined }): boolean {
-  if (filters.trust !== undefined && memory.trust !== filters.trust) return false;
-  if (filters.pinned !== undefined && memory.pinned !== filters.pinned) return false;
-  return filters.days === undefined || Date.parse(memory.updated_at) >= midnight() - (filters.days - 1) * dayMilliseconds;
+interface OtherFilters {
+  trust: Trust | undefined;
+  pinned: boolean | undefined;
+  days: number | undefined;
+  thread: string | undefined;
 }
 
-function Rows({ shown, timeline, canChange, onEnd }: { shown: readonly Shown[]; timeline: boolean; canChange: boolean; onEnd: () => void }) {
-  const rows = timeline ? [...shown].sort((one, other) => timeOf(other.memory).localeCompare(timeOf(one.memory))) : shown;
+/** Search has recall's ranking and knows the kind only; the other filters hold for what it found. */
+function fits(memory: Memory, { trust, pinned, days, thread }: OtherFilters): boolean {
+  if (trust !== undefined && memory.trust !== trust) return false;
+  if (pinned !== undefined && memory.pinned !== pinned) return false;
+  if (thread !== undefined && !memory.sources.some((source) => source.thread_id === thread)) return false;
+  return days === undefined || Date.parse(memory.updated_at) >= midnight() - (days - 1) * dayMilliseconds;
+}
+
+function Rows({ shown, byDay, canChange, onEnd }: { shown: readonly Shown[]; byDay: boolean; canChange: boolean; onEnd: () => void }) {
+  const rows = useMemo(() => withDays(groupEpisodes(shown), byDay), [shown, byDay]);
   const list = useRef<VListHandle>(null);
-  function onScroll(offset: number) {
+  const end = useRef(onEnd);
+  end.current = onEnd;
+  const toEnd = useCallback(() => {
     const box = list.current;
-    if (box !== null && box.scrollSize - offset - box.viewportSize < nearEnd) onEnd();
-  }
+    if (box !== null && box.scrollSize - box.scrollOffset - box.viewportSize < nearEnd) end.current();
+  }, []);
+  useEffect(toEnd, [rows, toEnd]); // grouping may leave fewer rows than the window has room for
   return (
-    <VList ref={list} className="memory-rows" role="list" aria-label={texts.memory} tabIndex={0} onScroll={onScroll}>
-      {rows.map((one, index) => {
-        const day = dayOf(timeOf(one.memory));
-        const before = rows[index - 1];
-        return (
-          <div key={one.memory.memory_id} role="none" className="memory-row">
-            {timeline && (before === undefined || dayOf(timeOf(before.memory)) !== day) ? <h2>{day}</h2> : null}
-            <MemoryCard memoryId={one.memory.memory_id} text={one.memory.text} kind={one.memory.kind} source={sourceOf(one.memory)} canChange={canChange} links>
-              <p className="why">
-                {one.score === null ? null : (
-                  <span className="closeness" title={texts.score(one.score)}>
-                    {closeness(one.score)}
-                  </span>
-                )}
-                {texts.kindNames[one.memory.kind]}
-                {one.memory.status === "active" ? null : ` · ${one.memory.status}`}
-              </p>
-            </MemoryCard>
-          </div>
-        );
-      })}
+    <VList ref={list} className="memory-rows" role="list" aria-label={texts.memory} tabIndex={0} data={rows} onScroll={toEnd}>
+      {({ memory, score, episodes, day }) => (
+        <div key={memory.memory_id} role="none" className="memory-row">
+          {day === null ? null : <h2>{day}</h2>}
+          <MemoryCard memoryId={memory.memory_id} text={memory.text} kind={memory.kind} source={sourceOf(memory)} canChange={canChange} links>
+            <p className="why">
+              {score === null ? null : (
+                <span className="closeness" title={texts.score(score)}>
+                  {closeness(score)}
+                </span>
+              )}
+              {texts.kindNames[memory.kind]}
+              {memory.status === "active" ? null : ` · ${texts.states[memory.status] ?? memory.status}`}
+            </p>
+            {episodes.length === 0 ? null : <Episodes episodes={episodes} canChange={canChange} />}
+          </MemoryCard>
+        </div>
+      )}
     </VList>
   );
 }
 
-const timeOf = (memory: Memory): string => memory.valid_from ?? memory.sources.at(-1)?.at ?? memory.created_at;
+type Row = Grouped & { day: string | null };
+
+/** Put the day of the last change above the first memory of it: the order of the list. */
+function withDays(groups: readonly Grouped[], byDay: boolean): Row[] {
+  let last: string | null = null;
+  return groups.map((group) => {
+    const day = byDay ? dayOf(group.memory.updated_at) : null;
+    const shown = day === last ? null : day;
+    last = day;
+    return { ...group, day: shown };
+  });
+}
+
+/** The words that a fact was learnt from: they are memories of their own, and say the same. */
+function Episodes({ episodes, canChange }: { episodes: readonly Memory[]; canChange: boolean }) {
+  return (
+    <details className="episodes">
+      <summary>{texts.episodesOf(episodes.length)}</summary>
+      <ul>
+        {episodes.map((one) => (
+          <MemoryCard key={one.memory_id} memoryId={one.memory_id} text={one.text} kind={one.kind} source={sourceOf(one)} canChange={canChange} links />
+        ))}
+      </ul>
+    </details>
+  );
+}
 
 function Actions({ canChange, onChange, onTombstones }: { canChange: boolean; onChange: () => void; onTombstones: () => void }) {
   const [adds, setAdds] = useState(false);

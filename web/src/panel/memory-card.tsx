@@ -1,11 +1,12 @@
 // One memory with what can be done with it; views that show the same memory change together.
 import { useState, type ReactNode } from "react";
-import { Confirm, Menu, TextDialog, type MenuItem } from "../components/controls.tsx";
+import { Menu, TextDialog, type MenuItem } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { chatAddress, memoryAddress } from "../route.ts";
 import { correctMemory, forgetMemory, memories, neverRemember, pinMemory } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { exactTime, spokenTime, texts } from "../texts.ts";
+import { ForgetDialog } from "./forget-dialog.tsx";
 
 export interface ShownSource {
   speaker: string;
@@ -20,6 +21,8 @@ interface MemoryCardProps {
   kind: string;
   source: ShownSource | null;
   canChange: boolean;
+  /** What it said before it was changed. */
+  before?: string | null;
   /** Whether the card leads to the memory in full. */
   links?: boolean;
   children?: ReactNode;
@@ -27,16 +30,18 @@ interface MemoryCardProps {
 
 type Question = "correct" | "forget" | "never" | null;
 
-export function MemoryCard({ memoryId, text, kind, source, canChange, links = false, children }: MemoryCardProps) {
+export function MemoryCard({ memoryId, text, kind, source, canChange, before = null, links = false, children }: MemoryCardProps) {
   const known = useStore(memories).get(memoryId);
   const [asks, setAsks] = useState<Question>(null);
-  const now = known?.text ?? text;
+  const now = known === undefined || known === null || (known.kind === "episodic" && isExcerpt(text, known.text)) ? text : known.text;
   if (known === null) {
     return (
       <li className="memory gone">
-        <p>
-          <del>{text}</del>
-        </p>
+        {text === "" ? null : (
+          <p>
+            <del>{text}</del>
+          </p>
+        )}
         <p className="quiet">{texts.forgotten}</p>
       </li>
     );
@@ -53,7 +58,7 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, links = fa
     <li className="memory">
       <div className="memory-head">
         <p>
-          {now === text ? null : <del>{text}</del>} {now}
+          {before === null || before === now ? null : <del>{before}</del>} {now === text || text === before ? null : <del>{text}</del>} {now}
         </p>
         {canChange ? <Menu label={texts.memoryMenu(now)} items={items} /> : null}
       </div>
@@ -75,7 +80,8 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, links = fa
         />
       ) : null}
       {asks === "forget" ? (
-        <Confirm
+        <ForgetDialog
+          memoryId={memoryId}
           title={texts.forgetTitle}
           text={texts.forgetText(now)}
           action={texts.forget}
@@ -84,7 +90,8 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, links = fa
         />
       ) : null}
       {asks === "never" ? (
-        <Confirm
+        <ForgetDialog
+          memoryId={memoryId}
           title={texts.neverTitle}
           text={texts.neverText(texts.kinds[known?.kind ?? kind] ?? kind, speaker)}
           action={texts.neverAction}
@@ -94,6 +101,11 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, links = fa
       ) : null}
     </li>
   );
+}
+
+/** The model is shown of a long event the sentences that matter. */
+function isExcerpt(text: string, whole: string): boolean {
+  return text.length < whole.length && text.split(/(?<=[.!?])\s+/).every((sentence) => whole.includes(sentence));
 }
 
 function SourceLine({ source, speaker }: { source: ShownSource; speaker: string }) {

@@ -1,13 +1,14 @@
 // Beside the conversation: what was used for an answer, what was learnt from the turn, and what waits for the user.
-import type { ReactNode } from "react";
-import type { Chat } from "../chat/chat.ts";
+import { useEffect, type ReactNode } from "react";
+import type { Chat, ChatState } from "../chat/chat.ts";
 import type { Exchange } from "../chat/exchanges.ts";
-import { learntFrom, recalledBy, turnMemories, waitingFrom } from "../chat/turn-memory.ts";
+import { isLearning, learntFrom, recallOf, waitingFrom, type Given, type Learnt } from "../chat/turn-memory.ts";
 import { useChatState } from "../chat/use-chats.ts";
-import type { RecalledMemory } from "../events/types.ts";
+import { Away } from "../components/page.tsx";
 import type { User } from "../session.ts";
-import { inbox, type Memory } from "../stores/memories.ts";
+import { inbox, memories, readMemories, type Memory } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
+import { attempt } from "../stores/toasts.ts";
 import { texts } from "../texts.ts";
 import { closeness, reasons } from "./match.ts";
 import { MemoryCard, type ShownSource } from "./memory-card.tsx";
@@ -21,49 +22,51 @@ interface MemoryPanelProps {
 }
 
 export function MemoryPanel({ chat, turnKey, user }: MemoryPanelProps) {
-  const { exchanges } = useChatState(chat);
-  const stored = useStore(turnMemories);
-  const waiting = useStore(inbox) ?? [];
-  const exchange = exchanges.find((one) => one.key === turnKey) ?? exchanges.at(-1);
-  if (exchange === undefined) return <PanelFrame><p className="quiet">{texts.panelEmpty}</p></PanelFrame>;
-  const canChange = user.scopes.has("memory:write");
-  const learnt = learntFrom(exchange, stored);
-  const proposals = waitingFrom(exchange, waiting);
+  const state = useChatState(chat);
+  const exchange = state.exchanges.find((one) => one.key === turnKey) ?? state.exchanges.at(-1);
+  if (exchange === undefined || state.failure !== null) return <PanelFrame><p className="quiet">{texts.panelEmpty}</p></PanelFrame>;
   return (
     <PanelFrame>
       <p className="panel-turn">{exchange.question}</p>
+      {state.recordsFailure === null || exchange.seen ? null : <Away onRetry={() => chat.reloadRecords()} />}
+      <TurnParts key={exchange.key} exchange={exchange} state={state} user={user} />
+    </PanelFrame>
+  );
+}
+
+function TurnParts({ exchange, state, user }: { exchange: Exchange; state: ChatState; user: User }) {
+  const record = state.records.get(exchange.messageId ?? "");
+  const waiting = useStore(inbox) ?? [];
+  const canChange = user.scopes.has("memory:write");
+  const learnt = learntFrom(exchange, record);
+  const proposals = waitingFrom(exchange, waiting);
+  return (
+    <>
       <Section title={texts.usedForAnswer}>
-        <Used exchange={exchange} canChange={canChange} />
+        <Used exchange={exchange} state={state} canChange={canChange} />
       </Section>
       <Section title={texts.learntFromTurn}>
-        {learnt.length === 0 ? (
-          <p className="quiet">{exchange.settled ? texts.nothingLearnt : texts.learning}</p>
+        {learnt.length > 0 ? (
+          <LearntList learnt={learnt} canChange={canChange} />
         ) : (
-          <ul>
-            {learnt.map((one) => (
-              <MemoryCard
-                key={one.memoryId}
-                memoryId={one.memoryId}
-                text={one.text}
-                kind={one.kind}
-                source={sourceOf(stored.find((memory) => memory.memory_id === one.memoryId))}
-                canChange={canChange}
-                links
-              />
-            ))}
-          </ul>
+          <p className="quiet">{isLearning(exchange, record) ? texts.learning : texts.nothingLearnt}</p>
         )}
       </Section>
       {proposals.length === 0 ? null : (
         <Section title={texts.waitsForYou}>
           <ul>
             {proposals.map((one) => (
-              <ProposalCard key={one.proposal_id} proposal={one} canDecide={user.scopes.has("memory:review")} />
+              <ProposalCard
+                key={one.proposal_id}
+                proposal={one}
+                question={one.sources.at(-1)?.message_id === exchange.messageId ? exchange.question : null}
+                canDecide={user.scopes.has("memory:review")}
+              />
             ))}
           </ul>
         </Section>
       )}
-    </PanelFrame>
+    </>
   );
 }
 
@@ -85,30 +88,74 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Used({ exchange, canChange }: { exchange: Exchange; canChange: boolean }) {
-  const recalled = recalledBy(exchange);
-  if (recalled === null) return <p className="quiet">{exchange.seen ? texts.nothingUsed : texts.usedUnknown}</p>;
-  if (recalled.memories.length === 0) {
-    const away = recalled.degraded.some((cause) => cause === "storage" || cause === "timeout");
-    return <p className="quiet">{away ? texts.memoryAway : texts.nothingUsed}</p>;
-  }
+function Used({ exchange, state, canChange }: { exchange: Exchange; state: ChatState; canChange: boolean }) {
+  const recall = recallOf(exchange, state.records.get(exchange.messageId ?? ""));
+  if (recall === null) return <p className="quiet">{exchange.seen ? texts.nothingUsed : texts.usedUnknown}</p>;
+  const { memories: used, leftOut } = recall;
+  return (
+    <>
+      {used.length > 0 ? (
+        <GivenList given={used} question={exchange.question} canChange={canChange} />
+      ) : (
+        <p className="quiet">{recall.away ? texts.memoryAway : texts.nothingUsed}</p>
+      )}
+      {leftOut.length === 0 ? null : (
+        <details className="left-out">
+          <summary>{texts.leftOut(leftOut.length)}</summary>
+          <p className="quiet">{texts.leftOutHint}</p>
+          <GivenList given={leftOut} question={exchange.question} canChange={canChange} />
+        </details>
+      )}
+    </>
+  );
+}
+
+/** Memories that were found for a question, as they are now; a record has their ids only. */
+function GivenList({ given, question, canChange }: { given: readonly Given[]; question: string; canChange: boolean }) {
+  const known = useStore(memories);
+  const ids = given.map((one) => one.memoryId).join(" ");
+  useEffect(() => void attempt(() => readMemories(ids.split(" "))), [ids]);
   return (
     <ul>
-      {recalled.memories.map((one) => (
+      {given.map((one) => {
+        const memory = known.get(one.memoryId);
+        if (one.told === null && memory === undefined) return <li key={one.memoryId} className="memory quiet">{texts.loading}</li>;
+        const text = one.told?.text ?? memory?.text ?? "";
+        const source = one.told === null ? sourceOf(memory ?? undefined) : toldSource(one.told);
+        return (
+          <MemoryCard key={one.memoryId} memoryId={one.memoryId} text={text} kind={one.told?.kind ?? memory?.kind ?? "semantic"} source={source} canChange={canChange} links>
+            <p className="why">
+              <span className="closeness" title={texts.score(one.score)}>
+                {closeness(one.score)}
+              </span>
+              {[...reasons(question, text, source?.at ?? null), ...(one.earlier ? [texts.earlier] : [])].join(" · ")}
+            </p>
+          </MemoryCard>
+        );
+      })}
+    </ul>
+  );
+}
+
+function LearntList({ learnt, canChange }: { learnt: readonly Learnt[]; canChange: boolean }) {
+  const known = useStore(memories);
+  const ids = learnt.map((one) => one.memoryId).join(" ");
+  useEffect(() => void attempt(() => readMemories(ids.split(" "), true)), [ids]);
+  return (
+    <ul>
+      {learnt.map((one) => (
         <MemoryCard
-          key={one.memory_id}
-          memoryId={one.memory_id}
-          text={one.text ?? ""}
-          kind={one.kind ?? "semantic"}
-          source={recalledSource(one)}
+          key={one.memoryId}
+          memoryId={one.memoryId}
+          text={one.text}
+          kind={one.kind}
+          before={one.before}
+          source={sourceOf(known.get(one.memoryId) ?? undefined)}
           canChange={canChange}
           links
         >
           <p className="why">
-            <span className="closeness" title={texts.score(one.score)}>
-              {closeness(one.score)}
-            </span>
-            {[...reasons(exchange.question, one.text ?? "", one.said_at), ...(one.why.earlier ? [texts.earlier] : [])].join(" · ")}
+            <span className={`badge ${one.change}`}>{texts.changes[one.change]}</span>
           </p>
         </MemoryCard>
       ))}
@@ -116,8 +163,8 @@ function Used({ exchange, canChange }: { exchange: Exchange; canChange: boolean 
   );
 }
 
-function recalledSource(one: RecalledMemory): ShownSource {
-  return { speaker: one.why.said_by ?? "user", at: one.said_at, threadId: one.thread_id, messageId: one.message_id };
+function toldSource(told: NonNullable<Given["told"]>): ShownSource {
+  return { speaker: told.why.said_by ?? "user", at: told.said_at, threadId: told.thread_id, messageId: told.message_id };
 }
 
 export function sourceOf(memory: Memory | undefined): ShownSource | null {

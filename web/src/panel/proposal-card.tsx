@@ -4,8 +4,16 @@ import { TextDialog } from "../components/controls.tsx";
 import { chatAddress } from "../route.ts";
 import { decide, type Proposal } from "../stores/memories.ts";
 import { texts } from "../texts.ts";
+import { Evidence, Quote } from "./evidence.tsx";
 
-export function ProposalCard({ proposal, canDecide }: { proposal: Proposal; canDecide: boolean }) {
+interface ProposalCardProps {
+  proposal: Proposal;
+  /** The message that it rests on; null: the card reads it. */
+  question: string | null;
+  canDecide: boolean;
+}
+
+export function ProposalCard({ proposal, question, canDecide }: ProposalCardProps) {
   const [edits, setEdits] = useState(false);
   const source = proposal.sources.at(-1);
   return (
@@ -16,6 +24,11 @@ export function ProposalCard({ proposal, canDecide }: { proposal: Proposal; canD
         </p>
       )}
       <p>{proposal.text}</p>
+      {question !== null ? (
+        <Quote text={question} statement={proposal.text} />
+      ) : source?.thread_id ? (
+        <Evidence threadId={source.thread_id} messageId={source.message_id} statement={proposal.text} />
+      ) : null}
       <p className="quiet">{texts.proposalReason(proposal.reason)}</p>
       <p className="memory-source">
         <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>

@@ -27,6 +27,33 @@ export async function readMemory(memoryId: string): Promise<Memory | null> {
   }
 }
 
+const mostAtOnce = 100;
+
+/** Read memories that are not known yet, or all of them anew; those that are not there any more are forgotten. */
+export async function readMemories(memoryIds: readonly string[], anew = false): Promise<void> {
+  const wanted = [...new Set(memoryIds)].filter((one) => anew || !memories.get().has(one)).slice(0, mostAtOnce);
+  if (wanted.length === 0) return;
+  const answer = await call("get", "/api/memories", { query: { memory_id: wanted } });
+  const found = new Map(answer.memories.map((one) => [one.memory_id, one]));
+  memories.update((known) => new Map([...known, ...wanted.map((one) => [one, found.get(one) ?? null] as const)]));
+}
+
+/** What would be removed with a memory, and how many messages would still say it. */
+export interface Removal {
+  others: readonly Memory[];
+  stillIn: number;
+}
+
+/** Return what would go with a memory; null: it is gone already. */
+export async function removalOf(memoryId: string): Promise<Removal | null> {
+  const memory = await readMemory(memoryId);
+  if (memory === null) return null;
+  const gone = await call("delete", "/api/memories/{memory_id}", { path: { memory_id: memoryId }, query: { dry: true }, ifMatch: memory.revision });
+  const others = gone.memory_ids.filter((one) => one !== memoryId).slice(0, mostAtOnce);
+  const answer = others.length === 0 ? { memories: [] } : await call("get", "/api/memories", { query: { memory_id: others } });
+  return { others: answer.memories, stillIn: gone.still_in.length };
+}
+
 export async function correctMemory(memoryId: string, text: string): Promise<void> {
   await change(memoryId, async (memory) => {
     await correct(memory, text);
@@ -60,15 +87,20 @@ export async function pinMemory(memoryId: string, pinned: boolean): Promise<void
   });
 }
 
-/** Forget a memory, and keep no more statements of its kind from its source. */
+/** Forget a memory, and keep no more statements of its kind from its source; undo takes the rule back. */
 export async function neverRemember(memoryId: string): Promise<void> {
+  let before: string | null = null;
   await change(memoryId, async (memory) => {
     const { policy } = await call("get", "/api/me");
     const rule = `${memory.trust}.${memory.kind}=never`;
     const rules = policy.split(",").map((one) => one.trim()).filter((one) => one !== "" && !one.startsWith(`${memory.trust}.${memory.kind}=`));
     await call("patch", "/api/me", { body: { policy: [...rules, rule].join(", ") } });
+    before = policy;
   });
+  if (before === null) return;
   await forgetMemory(memoryId);
+  const policy: string = before;
+  showToast(texts.neverDone, { label: texts.undoRule, run: () => void attempt(() => call("patch", "/api/me", { body: { policy } }).then(() => showToast(texts.undone))) });
 }
 
 /** Change the memory as it is now; if another change was first, show it as it is and change nothing. */

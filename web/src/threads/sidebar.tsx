@@ -1,19 +1,27 @@
-// The list of conversations by day, with search and what can be done with each.
-import { useState } from "react";
+// The list of conversations by day, with search and what can be done with each. Only what is visible is in the document.
+import { useCallback, useDeferredValue, useRef, useState } from "react";
+import { VList, type VListHandle } from "virtua";
 import { Confirm, Menu, TextDialog } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
+import { useLoaded } from "../components/use-loaded.ts";
 import { forgetChat } from "../chat/use-chats.ts";
-import { chatAddress, go } from "../route.ts";
+import { chatAddress, go, memoriesOfThread } from "../route.ts";
 import { useStore } from "../stores/store.ts";
-import { changeThread, deleteThread, forkThread, threads, type Thread } from "../stores/threads.ts";
+import { changeThread, deleteThread, forkThread, loadMoreThreads, searchThreads, threads, type FoundThreads, type Mention, type Thread } from "../stores/threads.ts";
 import { texts } from "../texts.ts";
 import { groupByDay } from "./days.ts";
+
+type Row = { kind: "heading"; label: string } | { kind: "thread"; thread: Thread } | { kind: "mention"; mention: Mention };
+
+const nearEnd = 600;
 
 export function Sidebar({ current }: { current: string | null }) {
   const list = useStore(threads);
   const [query, setQuery] = useState("");
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const shown = list?.filter((one) => words.every((word) => one.title.toLowerCase().includes(word))) ?? [];
+  const sought = useDeferredValue(query.trim());
+  const search = useLoaded(useCallback(() => (sought === "" ? Promise.resolve(null) : searchThreads(sought)), [sought]));
+  const rows = sought === "" ? rowsByDay(list ?? []) : rowsFound(search.value);
+  const empty = sought === "" ? (list?.length === 0 ? texts.noThreads : null) : search.value !== null && rows.length === 0 ? texts.noThreadsFound : null;
   return (
     <nav className="threads-list" aria-label={texts.threads}>
       <a className="new-chat" href={chatAddress(null)}>
@@ -30,22 +38,60 @@ export function Sidebar({ current }: { current: string | null }) {
           onChange={(event) => setQuery(event.target.value)}
         />
       </label>
-      {list !== null && shown.length === 0 ? (
-        <p className="quiet">{list.length === 0 ? texts.noThreads : texts.noThreadsFound}</p>
-      ) : null}
-      <div className="groups">
-        {groupByDay(shown, Date.now()).map((group) => (
-          <section key={group.label}>
-            <h2>{group.label}</h2>
-            <ul>
-              {group.threads.map((thread) => (
-                <ThreadRow key={thread.thread_id} thread={thread} current={thread.thread_id === current} />
-              ))}
-            </ul>
-          </section>
-        ))}
-      </div>
+      {empty === null ? null : <p className="quiet">{empty}</p>}
+      {search.error === null || sought === "" ? null : <p className="failed">{texts.partAway}</p>}
+      <Rows key={sought} rows={rows} current={current} />
     </nav>
+  );
+}
+
+function rowsByDay(list: readonly Thread[]): Row[] {
+  return groupByDay(list, Date.now()).flatMap((group): Row[] => [
+    { kind: "heading", label: group.label },
+    ...group.threads.map((thread): Row => ({ kind: "thread", thread })),
+  ]);
+}
+
+function rowsFound(found: FoundThreads | null): Row[] {
+  if (found === null) return [];
+  return [
+    ...(found.threads.length === 0 ? [] : [{ kind: "heading", label: texts.foundInTitles } as const]),
+    ...found.threads.map((thread): Row => ({ kind: "thread", thread })),
+    ...(found.mentions.length === 0 ? [] : [{ kind: "heading", label: texts.foundInSaid } as const]),
+    ...found.mentions.map((mention): Row => ({ kind: "mention", mention })),
+  ];
+}
+
+function Rows({ rows, current }: { rows: readonly Row[]; current: string | null }) {
+  const list = useRef<VListHandle>(null);
+  function onScroll(offset: number) {
+    const box = list.current;
+    if (box !== null && box.scrollSize - offset - box.viewportSize < nearEnd) void loadMoreThreads();
+  }
+  return (
+    <VList ref={list} className="groups" role="list" data={rows} onScroll={onScroll}>
+      {(row) =>
+        row.kind === "heading" ? (
+          <h2 key={`day-${row.label}`} role="presentation">
+            {row.label}
+          </h2>
+        ) : row.kind === "thread" ? (
+          <ThreadRow key={row.thread.thread_id} thread={row.thread} current={row.thread.thread_id === current} />
+        ) : (
+          <MentionRow key={`${row.mention.threadId} ${row.mention.messageId}`} mention={row.mention} />
+        )
+      }
+    </VList>
+  );
+}
+
+function MentionRow({ mention }: { mention: Mention }) {
+  return (
+    <div className="thread-row" role="listitem">
+      <a href={chatAddress(mention.threadId, mention.messageId)} title={mention.text}>
+        <span>{mention.text}</span>
+      </a>
+    </div>
   );
 }
 
@@ -65,7 +111,7 @@ function ThreadRow({ thread, current }: { thread: Thread; current: boolean }) {
   }
 
   return (
-    <li className={current ? "current" : ""}>
+    <div className={`thread-row ${current ? "current" : ""}`} role="listitem">
       <a href={chatAddress(thread.thread_id)} aria-current={current ? "page" : undefined} title={title}>
         <span>{title}</span>
         {thread.status === "running" ? <span className="badge">{texts.running}</span> : null}
@@ -79,6 +125,7 @@ function ThreadRow({ thread, current }: { thread: Thread; current: boolean }) {
             icon: "pin",
             onSelect: () => void changeThread(thread.thread_id, { pinned: !thread.pinned }),
           },
+          { label: texts.threadMemories, icon: "memory", onSelect: () => go(memoriesOfThread(thread.thread_id)) },
           { label: texts.fork, icon: "fork", onSelect: () => void fork() },
           { label: texts.remove, icon: "trash", danger: true, onSelect: () => setAsks("delete") },
         ]}
@@ -102,6 +149,6 @@ function ThreadRow({ thread, current }: { thread: Thread; current: boolean }) {
           onClose={() => setAsks(null)}
         />
       ) : null}
-    </li>
+    </div>
   );
 }

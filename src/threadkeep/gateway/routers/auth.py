@@ -71,9 +71,11 @@ async def finish_login(
     return response
 
 
-@router.get("/session")
+@router.get("/session", responses={204: {"description": "This server has no browser sessions."}})
 async def show_session(request: Request) -> SessionBody:
     """Return the session of the browser."""
+    if request.app.state.gateway.sessions is None:
+        return Response(status_code=204)  # pyright: ignore[reportReturnType] - sent as it is
     session = await _sessions(request).find(request.cookies.get(COOKIE, ""))
     if session is None:
         msg = "Authentication is required."

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { markWords } from "./evidence.ts";
+import { markWords } from "./mark-words.ts";
 
 test("the pieces are the whole text, and the shared words are marked", () => {
   fc.assert(fc.property(fc.string(), fc.string(), (text, statement) => assert.equal(markWords(text, statement).map((one) => one.text).join(""), text)));
