@@ -6,7 +6,9 @@ import gc
 import importlib.util
 import itertools
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +53,11 @@ SECONDS_TO_END: Final = 5.0
 BUSY_MS: Final = "10000"
 """How long a turn waits for its memory in tests that do not say: what they are about shows on a busy machine, too."""
 
+IN_MEMORY: Final = Path("/dev/shm")
+"""Linux's file system in memory."""
+
+BYTES_OF_A_RUN: Final = 2 * 1024**3
+
 pytest_plugins = ["tests.servers"]
 
 hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
@@ -58,6 +65,19 @@ hypothesis.settings.register_profile("fast", hypothesis.settings.get_profile("th
 hypothesis.settings.load_profile("threadkeep")
 
 _WORLDS: Final = itertools.count()
+
+
+def pytest_configure() -> None:
+    """Keep what tests and their servers write in memory, where it is written at once; some hundred megabytes."""
+    if "TMPDIR" not in os.environ and _is_usable(IN_MEMORY):
+        os.environ["TMPDIR"] = str(IN_MEMORY)
+        tempfile.tempdir = None
+
+
+def _is_usable(folder: Path) -> bool:
+    if not os.access(folder, os.W_OK | os.X_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(folder).free > BYTES_OF_A_RUN
 
 
 @pytest.fixture(autouse=True)
