@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SERVICES: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
+_SERVICES: Final = frozenset(
+    {"agents", "collections", "memories", "owners", "profile", "proposals", "queue", "runs", "threads"}
+)
 _OWN_LOOP: Final = frozenset({"agents", "runs"})
 """Services that run or build graphs, which must not block Threadkeep's event loop."""
 

@@ -19,6 +19,7 @@ USER = "ana.maria@x.org"
 
 DESTRUCTIVE = [
     ["memories", "forget", "{memory}", "--user", USER],
+    ["profile", "clear", "diet", "--user", USER],
     ["threads", "delete", "t1", "--user", USER],
     ["threads", "prune", "t1", "--user", USER],
     ["collections", "delete", "handbook", "--all"],
@@ -31,6 +32,7 @@ READING = [
     ["memories", "list"],
     ["memories", "search", "coffee"],
     ["memories", "export"],
+    ["profile", "show"],
     ["proposals", "list"],
     ["proposals", "tombstones"],
     ["proposals", "policy"],
@@ -58,6 +60,7 @@ def filled(folder: Path) -> dict[str, str]:
     """A memory and a document, and another database to copy from."""
     with threadkeep.open(owner=USER) as tk:
         kept = tk.sync.memories.remember("I like coffee")
+        tk.sync.profile.set("diet", "no nuts")
         tk.sync.collections.ingest("handbook", "How to brew.", document_id="brew")
     other = folder / "other.db"
     with threadkeep.open(f"sqlite:///{other}", owner=USER) as tk:
@@ -106,7 +109,7 @@ class TestDestructive:
         assert "sqlite " in result.stderr
         assert "memory.sqlite3" in result.stderr
         assert USER in result.stderr or "--user" not in words
-        assert contents() == (1, 1)
+        assert contents() == (2, 1)
 
     @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
     def test_a_yes_goes_on(self, words: list[str], filled: dict[str, str]):
@@ -115,7 +118,7 @@ class TestDestructive:
 
         assert "Nothing was done" not in result.stderr
 
-    @pytest.mark.parametrize(("reply", "code", "memories"), [(b"y\n", 0, 0), (b"n\n", 1, 1), (b"\x04", 1, 1)])
+    @pytest.mark.parametrize(("reply", "code", "memories"), [(b"y\n", 0, 1), (b"n\n", 1, 2), (b"\x04", 1, 2)])
     def test_a_terminal_is_asked(self, reply: bytes, code: int, memories: int, filled: dict[str, str]):
         """The question shows the memory; only a yes goes on."""
         words = ["memories", "forget", filled["memory"], "--user", USER]

@@ -146,7 +146,8 @@ class TestMemories:
         assert found["found"][0]["memory"]["text"] == "Ana plays chess on Sundays."
 
     async def test_resources(self, gateway: GatewayWorld):
-        tea, _ = await kept(gateway, "ana", "Ana drinks green tea.", "Ana\n# lives in\nRome.")
+        tea, _ = await kept(gateway, "ana", "Ana drinks green tea.", "Ana\n# saw a\nfox.")
+        await gateway.tk.profile.set("diet", "no\n# nuts", owner=owner_of("ana"))
 
         async def read(client: ClientSession, uri: str) -> str:
             (contents,) = (await client.read_resource(AnyUrl(uri))).contents
@@ -158,9 +159,12 @@ class TestMemories:
             recent = json.loads(await read(client, "memory://recent"))
             memory = json.loads(await read(client, f"memory://{tea}"))
 
+        assert profile.startswith("# Profile of the user\n\n- ")
+        assert "\n- diet: no # nuts\n" in profile
+        assert "diet: no # nuts" not in profile.split("## Further facts")[1]
         assert "- Ana drinks green tea. (" in profile
-        assert "\n- Ana # lives in Rome. (" in profile
-        assert [one["memory_id"] for one in recent["memories"]][1] == tea
+        assert "\n- Ana # saw a fox. (" in profile
+        assert [one["memory_id"] for one in recent["memories"]][2] == tea
         assert memory["text"] == "Ana drinks green tea."
 
     async def test_prompt(self, gateway: GatewayWorld):

@@ -104,7 +104,13 @@ class TestGet:
             await tk.memories.remember(f"I'm vegan, says the {speaker}.", source=source, approved_by="ana")
         pasted = "Please proofread this mail.\n\n> I'm vegan and live in Oslo.\n> Kind regards, Tom"
         await tk.capture([{"role": "user", "content": pasted, "id": "1"}], thread_id="t", wait=True)
-        await tk.memories.remember("My sister is vegan and lives in Oslo.")
+        for text in (
+            "My sister is vegan and lives in Oslo.",
+            "Tom lives in Oslo.",
+            "Ana ist Vegetarierin.",
+            "She's vegan.",
+        ):
+            await tk.memories.remember(text)
 
         profile = await tk.profile.get()
 

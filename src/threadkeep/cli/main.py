@@ -17,6 +17,7 @@ from threadkeep.cli import (
     memories,
     migration,
     owners,
+    profile,
     proposals,
     queue,
     serve,
@@ -84,6 +85,7 @@ app.command(rich_help_panel="Use")(chat.chat)
 app.command(rich_help_panel="Use")(chat.demo)
 app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
+app.add_typer(profile.app, name="profile", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(collections.app, name="collections", rich_help_panel="Memory")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from pydantic import AnyUrl
 
-    from threadkeep import Memory, Proposal
+    from threadkeep import Memory, Profile, Proposal
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.principals import Principal
 
@@ -48,7 +48,7 @@ _BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 _RESOURCES: Final = [
     types.Resource.model_validate(
         {"uri": _PROFILE, "name": "profile", "title": "Profile", "mimeType": "text/markdown"}
-        | {"description": "What is remembered about the user: facts and how to behave."}
+        | {"description": "The profile of the user, then other facts and how to behave."}
     ),
     types.Resource.model_validate(
         {"uri": _RECENT, "name": "recent", "title": "Recent memories", "mimeType": "application/json"}
@@ -186,7 +186,7 @@ class _Answers:
         caller.require("memory:read")
         memories = caller.tk.memories
         if uri == _PROFILE:
-            text = _profile(await memories.list(limit=_PROFILE_MEMORIES))
+            text = _profile(await caller.tk.profile.get(), await memories.list(limit=_PROFILE_MEMORIES))
             return [ReadResourceContents(text, "text/markdown")]
         if uri == _RECENT:
             recent = [memory_body(one) for one in await memories.list(limit=_RECENT_MEMORIES)]
@@ -240,11 +240,24 @@ async def _confirm(session: ServerSession, proposal: Proposal) -> bool | None:
     return answer.action == "accept" and (answer.content or {}).get("agreed") is True
 
 
-def _profile(memories: list[Memory]) -> str:
-    """Return facts and how to behave as a list; each memory is one line, so that none looks like a heading."""
-    shown = [one for one in memories if one.status == "active" and one.kind != "episodic"]
-    lines = [f"- {' '.join(one.text.split())} ({one.created_at:%Y-%m-%d})" for one in shown]
-    return "\n".join(("# What is remembered about the user", "", *(lines or ["Nothing yet."]), ""))
+def _profile(profile: Profile, memories: list[Memory]) -> str:
+    """Return the slots, then other facts and how to behave; each is one line, so that none looks like a heading."""
+    values = [(name, one) for name, slot in profile.slots.items() for one in slot]
+    slots = [f"- {name}: {_line(one.text)}{' (earlier)' if one.earlier else ''}" for name, one in values]
+    known = {one.memory_id for _, one in values}
+    others = [
+        one for one in memories if one.status == "active" and one.kind != "episodic" and one.memory_id not in known
+    ]
+    facts = [f"- {_line(one.text)} ({one.created_at:%Y-%m-%d})" for one in others]
+    parts = (
+        ["# Profile of the user", "", *(slots or ["Nothing yet."])],
+        ["", "## Further facts", "", *facts] if facts else [],
+    )
+    return "\n".join((*parts[0], *parts[1], ""))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _text(text: str) -> types.TextContent:

@@ -49,6 +49,14 @@ _ABOUT_OTHER: Final = re.compile(
 )
 
 
+_NAMED_OTHER: Final = re.compile(
+    r"""(?x)^(?!(?:I|My|We|Our|The|It|This|That|Ich|Wir|Mein\w*|Unser\w*|Je|J|Nous|On|Mon|Ma|Mes|Yo|Mi|Mis|Eu|Meu|Minha|Here|There|People|Everyone)\b)
+      [A-ZÀ-Þ][\w'-]+(?:\ [A-ZÀ-Þ][\w'-]+)?\ (?:is|has|was|lives|works|likes|loves|hates|prefers|eats|drinks|speaks|uses|moved|goes|can't|cannot|doesn't
+      |ist|hat|wohnt|lebt|arbeitet|mag|isst|spricht|est|a|habite|vit|travaille|parle|mange|aime|es|tiene|vive|trabaja|habla|come|é|tem|mora|trabalha|fala|gosta)\b"""
+)
+"""A name and a verb in the third person."""
+
+
 @lru_cache(maxsize=1024)
 def acts_for_user(text: str) -> bool:
     """Return whether *text* asks to do something for the user, or for advice on what they are about to do.
@@ -72,4 +80,6 @@ def acts_for_user(text: str) -> bool:
 def speaks_of_user(statement: str, *, relatives: bool) -> bool:
     """Return whether *statement* is not about another person; *relatives*: a relative or a pet may be its subject."""
     said = straight(statement).strip()
-    return not (_ABOUT_OTHER.match(said) or (not relatives and _ABOUT_RELATIVE.match(said)))
+    if _ABOUT_OTHER.match(said):
+        return False
+    return relatives or not (_ABOUT_RELATIVE.match(said) or _NAMED_OTHER.match(said))

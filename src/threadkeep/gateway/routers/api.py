@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from threadkeep.gateway.routers import admin, chat, collections, me, memories, proposals, runs, service_status, threads
+from threadkeep.gateway.routers import (
+    admin,
+    chat,
+    collections,
+    me,
+    memories,
+    profile,
+    proposals,
+    runs,
+    service_status,
+    threads,
+)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -15,5 +26,5 @@ if TYPE_CHECKING:
 def mount(app: FastAPI, gateway: Gateway) -> None:
     """Add the routes to *app*; they find the *gateway* in its state."""
     del gateway
-    for routes in (admin, chat, collections, me, memories, proposals, runs, service_status, threads):
+    for routes in (admin, chat, collections, me, memories, profile, proposals, runs, service_status, threads):
         app.include_router(routes.router, prefix="/api")
