@@ -1,0 +1,50 @@
+"""Two conversations of one user, and one of another, with an agent of the OpenAI Agents SDK; prints what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from agents import Agent, OpenAIChatCompletionsModel, RunConfig, Runner, set_tracing_disabled
+from openai import AsyncOpenAI
+
+import threadkeep
+from threadkeep.adapters.openai_agents import ThreadkeepSession
+
+
+async def main(base_url: str) -> None:
+    set_tracing_disabled(True)
+    model = OpenAIChatCompletionsModel(model="scripted", openai_client=AsyncOpenAI(base_url=base_url, api_key="none"))
+    agent = Agent(name="helper", model=model)
+    async with threadkeep.open("memory://", embedder="none") as tk:
+
+        async def turn(user: str, session_id: str, text: str) -> ThreadkeepSession:
+            session = ThreadkeepSession(tk.for_owner(user), session_id)
+            config = RunConfig(call_model_input_filter=session.add_memory)
+            await Runner.run(agent, text, session=session, run_config=config)
+            await tk.drain()
+            return session
+
+        await turn("ana", "monday", "I am allergic to walnuts.")
+        await turn("ana", "monday", "Thanks.")
+        session = await turn("ana", "tuesday", "What am I allergic to?")
+        other = await turn("bob", "monday", "What am I allergic to?")
+        await tk.owners.opt_out("bob")
+        await turn("bob", "monday", "I own a boat.")
+        seen = {
+            "monday": len(await ThreadkeepSession(tk.for_owner("ana"), "monday").get_items()),
+            "newest": len(await ThreadkeepSession(tk.for_owner("ana"), "monday").get_items(1)),
+            "tuesday": [one.get("role") for one in await session.get_items()],
+            "kept": "Notes about the user" in str(await session.get_items()),
+            "other": len(await other.get_items()),
+            "memories": [one.text for one in await tk.memories.list(owner="ana") if one.kind == "semantic"],
+            "of_bob": [one.text for one in await tk.memories.list(owner="bob")],
+        }
+        seen["popped"] = (await session.pop_item() or {}).get("role")
+        await session.clear_session()
+        seen["cleared"] = await session.get_items()
+    print(json.dumps(seen))
+
+
+asyncio.run(main(sys.argv[1]))
