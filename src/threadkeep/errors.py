@@ -7,6 +7,8 @@
     ├── InvalidInputError        what was given cannot be kept or looked up
     │   ├── TooLargeError
     │   │   └── ContextTooLargeError
+    │   ├── FileUnreadableError
+    │   ├── FileTypeUnsupportedError
     │   ├── ThreadNotFoundError
     │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
     ├── OwnerRequiredError       no owner is named
@@ -17,6 +19,7 @@
     ├── MemoryNotFoundError
     ├── SlotNotFoundError
     ├── ProposalNotFoundError
+    ├── CollectionNotFoundError
     ├── DocumentNotFoundError
     ├── RunNotFoundError
     ├── ApprovalRequiredError    a statement needs an approval
@@ -95,6 +98,18 @@ class ContextTooLargeError(TooLargeError):
     code = "context_too_large"
 
 
+class FileUnreadableError(InvalidInputError):
+    """A file is damaged, encrypted or too complex. Save it again without a password, or as text."""
+
+    code = "file_unreadable"
+
+
+class FileTypeUnsupportedError(InvalidInputError):
+    """No parser reads files of this type, or it is not installed. Install ``threadkeep[documents]``, or convert it."""
+
+    code = "file_type_unsupported"
+
+
 class ThreadNotFoundError(InvalidInputError):
     """The owner has no thread with this id. List the owner's threads."""
 
@@ -147,6 +162,12 @@ class ProposalNotFoundError(ThreadkeepError, LookupError):
     """The owner has no proposal with this id. List the owner's proposals."""
 
     code = "proposal_not_found"
+
+
+class CollectionNotFoundError(ThreadkeepError, LookupError):
+    """The tenant has no collection of this name, or it was deleted meanwhile. List the names of its collections."""
+
+    code = "collection_not_found"
 
 
 class DocumentNotFoundError(ThreadkeepError, LookupError):

@@ -18,7 +18,7 @@ import pytest
 
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, events_of, kinds, owner_of
-from threadkeep.gateway import uploads
+from threadkeep.documents import reader
 
 NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Plan\n", "Tram 28"]}]}
 PAGE = "<!DOCTYPE html><html><head><title>x</title></head><body><p>Tram 28</p><script>evil()</script></body></html>"
@@ -225,9 +225,9 @@ class TestRefusals:
 
     async def test_a_file_that_takes_too_long_is_unreadable(self, gateway: GatewayWorld, monkeypatch: Any):
         """The child is ended, and files that wait for it are read."""
-        monkeypatch.setattr("threadkeep.gateway.uploads.SECONDS", 0.001)
+        monkeypatch.setattr("threadkeep.documents.reader.SECONDS", 0.001)
         assert (await sent(gateway, "Hello", b"text"))[0] == 422
-        monkeypatch.setattr("threadkeep.gateway.uploads.SECONDS", 60)
+        monkeypatch.setattr("threadkeep.documents.reader.SECONDS", 60)
         answers = await asyncio.gather(*(sent(gateway, "Hello", b"text") for _ in range(4)))
 
         assert [status for status, _ in answers] == [200] * 4
@@ -240,8 +240,8 @@ class TestRefusals:
         program.write_text(
             "import sys, time\nsys.stdin.buffer.read()\nprint('x' * 1_000_000, flush=True)\ntime.sleep(600)"
         )
-        monkeypatch.setattr(uploads, "_PROGRAM", str(program))
-        monkeypatch.setattr(uploads, "SECONDS", 600)
+        monkeypatch.setattr(reader, "_PROGRAM", str(program))
+        monkeypatch.setattr(reader, "SECONDS", 600)
 
         status, problem = await sent(gateway, "Which tram?", b"Tram 28")
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
 
 from threadkeep.clock import SystemClock
+from threadkeep.documents.reader import CHILDREN
 from threadkeep.errors import (
     NothingToResumeError,
     RestartingError,
@@ -40,7 +41,6 @@ from threadkeep.gateway.run_models import (
     thread_of_run,
     token_of_run,
 )
-from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
 from threadkeep.json_logs import OwnerDigests
 from threadkeep.models.base import SPEAKER_KEY

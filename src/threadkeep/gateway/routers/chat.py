@@ -22,7 +22,7 @@ from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
     UploadedDocument,
-    extract_text,
+    read_upload,
     require_total,
 )
 from threadkeep.ids import new_id
@@ -150,8 +150,7 @@ async def stream_files(
             raise RequestValidationError(error.errors(include_input=False, include_url=False)) from error
         for name, file in form.multi_items():
             if name == "files" and not isinstance(file, str):
-                text = await extract_text(await file.read(), runs.children)
-                documents.append(UploadedDocument(file.filename or "", text))
+                documents.append(await read_upload(file.filename or "", await file.read(), runs.children))
     require_total(documents)
     await _require_checkpoint(request, principal, body)
     turn = replace(_turn(principal, body), documents=tuple(documents))

@@ -1,0 +1,150 @@
+"""Read a file in a child process with bounded memory and time, so that no file can harm the process that asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import FileTypeUnsupportedError, FileUnreadableError, TooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SECONDS: Final = 10.0
+"""How long a child may take; its memory is limited to 512 MB."""
+
+CHILDREN: Final = 2
+"""So many child processes run at a time, for each owner of a semaphore."""
+
+MARKDOWN: Final = ("", ".md", ".markdown", ".mdx")
+"""A text has headings if its name ends so; in other texts ``#`` may begin a comment."""
+
+_PROGRAM: Final = str(Path(__file__).with_name("extraction.py"))
+_BYTES_A_CHARACTER: Final = 16
+_REASONS: Final = {
+    "encrypted": "it is encrypted; save it without a password",
+    "unpacks": "it unpacks to more than 100 MB",
+    "damaged": "it is damaged or too complex",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Consecutive lines of a document under one heading, on one page.
+
+    Attributes:
+        headings: The headings above them, the outermost first, and their own.
+        page: The page or slide, from 1; ``None``: the kind of file has none.
+        text: What they say, with their own heading.
+    """
+
+    headings: tuple[str, ...]
+    page: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """What a file says.
+
+    Attributes:
+        title: As the file names itself; empty: it does not.
+        sections: Its parts, in order.
+    """
+
+    title: str
+    sections: tuple[Section, ...]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(section.text for section in self.sections)
+
+
+async def read_document(
+    data: bytes, children: asyncio.Semaphore, *, name: str = "", max_bytes: int, max_characters: int
+) -> ParsedDocument:
+    """Return what a file says; its kind is recognised by its content.
+
+    PDF, DOCX, PPTX, XLSX, HTML, notebooks and text in UTF-8 or UTF-16 are read.
+
+    Args:
+        data: The file.
+        children: Limits the child processes that run at a time.
+        name: Its name, which tells Markdown from other text.
+        max_bytes: The largest file.
+        max_characters: The longest text.
+
+    Raises:
+        TooLargeError: The file is larger, or its text longer.
+        FileTypeUnsupportedError: No parser reads this type.
+        FileUnreadableError: The file is damaged, encrypted, unpacks to too much or takes too long.
+    """
+    if len(data) > max_bytes:
+        msg = f"A file has more than {max_bytes:,} bytes."
+        raise TooLargeError(msg)
+    kind = "markdown" if Path(name).suffix.lower() in MARKDOWN else "text"
+    async with children:
+        answer = await _ask_child(data, max_characters, kind)
+    if answer.get("error") == "unsupported":
+        msg = f"A file is of a type that is not read here: {answer.get('type', 'unknown')}."
+        raise FileTypeUnsupportedError(msg)
+    if "error" in answer:
+        raise _unreadable(str(answer["error"]))
+    rows: Sequence[tuple[list[str], int | None, str]] = answer["sections"]
+    sections = tuple(Section(tuple(headings), page, text) for headings, page, text in rows)
+    document = ParsedDocument(answer["title"], sections)
+    if len(document.text) > max_characters:
+        msg = f"A file has more than {max_characters:,} characters of text."
+        raise TooLargeError(msg)
+    return document
+
+
+async def _ask_child(data: bytes, max_characters: int, kind: str) -> dict[str, Any]:
+    """Start the child; it gives up where the text is one character longer than the longest."""
+    pipe = asyncio.subprocess.PIPE
+    arguments = ("-I", _PROGRAM, str(max_characters + 1), kind)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, env={}
+    )  # a parser that a file has taken over finds no secret in its environment
+    try:
+        async with asyncio.timeout(SECONDS):
+            output = await _exchange(child, data, _BYTES_A_CHARACTER * max_characters)
+            await child.wait()
+    except TimeoutError:
+        raise _unreadable("damaged") from None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.communicate()  # what is left in the pipe, which is closed then
+    if child.returncode:
+        raise _unreadable("damaged")
+    return json.loads(output)
+
+
+async def _exchange(child: asyncio.subprocess.Process, data: bytes, max_bytes: int) -> bytes:
+    """Send *data* to *child*, and return its answer, of which no more is read than an honest one has.
+
+    Raises:
+        FileUnreadableError: The answer is longer.
+    """
+    assert child.stdin is not None  # noqa: S101 - both are pipes
+    assert child.stdout is not None  # noqa: S101
+    child.stdin.write(data)
+    with suppress(BrokenPipeError, ConnectionResetError):  # it ended without reading all: its exit code says so
+        await child.stdin.drain()
+    child.stdin.close()
+    try:
+        await child.stdout.readexactly(max_bytes + 1)
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+    raise _unreadable("damaged")
+
+
+def _unreadable(reason: str) -> FileUnreadableError:
+    return FileUnreadableError(f"A file cannot be read: {_REASONS.get(reason, _REASONS['damaged'])}.")
