@@ -18,7 +18,7 @@ SERVICES: Final = {
     "threadkeep.proposals.service": ("ProposalService",),
     "threadkeep.capture.service": ("QueueService",),
     "threadkeep.owners.service": ("OwnerService",),
-    "threadkeep.collections": ("CollectionService",),
+    "threadkeep.collections.service": ("CollectionService",),
     "threadkeep.langgraph.threads": ("ThreadService",),
     "threadkeep.langgraph.runs": ("RunService",),
     "threadkeep.langgraph.agents.service": ("AgentService",),

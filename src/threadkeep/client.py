@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.capture.service import QueueService
-    from threadkeep.collections import CollectionService
+    from threadkeep.collections.service import CollectionService
     from threadkeep.langgraph.agents.service import AgentService
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService

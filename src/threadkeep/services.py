@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.service import CaptureService, QueueService
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
-    from threadkeep.collections import CollectionService
+    from threadkeep.collections.service import CollectionService
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.ids import ThreadId
@@ -222,11 +223,18 @@ class Services:
     @component
     def collections(self) -> CollectionService:
         """``tk.collections`` without a default owner."""
-        from threadkeep.collections import CollectionService
+        from threadkeep.collections.service import CollectionService
 
         return CollectionService(self)
 
     # Their parts
+
+    @component
+    def file_readers(self) -> asyncio.Semaphore:
+        """Limits the child processes that read files at a time."""
+        from threadkeep.documents.reader import CHILDREN
+
+        return asyncio.Semaphore(CHILDREN)
 
     @component
     def search(self) -> Retriever:

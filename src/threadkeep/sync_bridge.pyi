@@ -18,7 +18,7 @@ from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.head import Strategy
 from threadkeep.checkpoints.maintenance import ThreadStats
 from threadkeep.client import ChatModel, Keep, Messages, OwnerSource, Threadkeep
-from threadkeep.collections import Document, Ingested, Passages, Similar
+from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
@@ -52,6 +52,7 @@ from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs import Run, Step
 from threadkeep.services import Health
+from threadkeep.storage.interface import Filter
 from threadkeep.transfer.threads import CopiedThread
 
 @type_check_only
@@ -320,7 +321,26 @@ class SyncCollectionService:
         metadata: Mapping[str, Any] | None = ...,
         tenant: str = ...,
     ) -> Ingested: ...
-    def search(self, name: str, query: str, *, limit: int = ..., tenant: str | None = ...) -> Passages: ...
+    def ingest_file(
+        self,
+        name: str,
+        file: str | Path | bytes,
+        *,
+        document_id: str = ...,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        tenant: str = ...,
+    ) -> Ingested: ...
+    def search(
+        self,
+        name: str | Sequence[str],
+        query: str,
+        *,
+        limit: int = ...,
+        where: Filter | None = ...,
+        relevant_only: bool = ...,
+        tenant: str | None = ...,
+    ) -> Passages: ...
     def similar(
         self, name: str, document_id: str, *, limit: int = ..., tenant: str | None = ...
     ) -> builtins.list[Similar]: ...

@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 
 import threadkeep
 from threadkeep.cli.main import app
-from threadkeep.collections import MAX_PARTS, PART_CHARACTERS, collection
+from threadkeep.collections.models import collection
+from threadkeep.collections.service import MAX_PARTS
+from threadkeep.documents.chunks import PART_CHARACTERS
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, OwnerMismatchError, TooLargeError
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings

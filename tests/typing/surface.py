@@ -13,7 +13,7 @@ from langgraph.graph.state import CompiledStateGraph
 import threadkeep
 from threadkeep import Forgotten, Health, Memory, Owner, Proposal, Recall, Recalled, Receipt, RememberResult, Threadkeep
 from threadkeep.capture.models import QueuedTurn
-from threadkeep.collections import Passages
+from threadkeep.collections.models import Passages
 from threadkeep.langgraph.threads import ThreadPage
 from threadkeep.runs import Run
 

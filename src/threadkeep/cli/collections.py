@@ -13,7 +13,7 @@ from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.collections import Ingested, Passage
+    from threadkeep.collections.models import Ingested, Passage
 
 app = typer.Typer(
     cls=CommandGroup, help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True

@@ -230,6 +230,21 @@ def profile(
 
 
 @app.command()
+def documents(
+    style: Format = Style.TABLE,
+    *,
+    show: Annotated[bool, typer.Option("--show", help="With --json: the questions that did not pass, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Questions about 40 files of eight kinds: whether the first passages answer, and are cited rightly."""
+    from threadkeep_evals.documents import render_table, run_documents
+
+    with progress("Documents") as bar:
+        report = run_documents(show=show, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
 def staleness(
     changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 _SUFFIXES: Final = {"markdown": "md", "text": "txt"}
+CODE: Final = "# draw it\nplot(data)"
+"""What the cells of code of a notebook say."""
+
 _LINE_CHARACTERS: Final = 85
 _PDF_LINES_TOP: Final = 740
 
@@ -38,9 +41,16 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question, and which section answers it."""
+    """A question, and which section answers it.
+
+    Attributes:
+        text: The question, which names what it is about in words of its own.
+        bare: The same without that: several documents could be meant.
+        section: The place of the section in its document.
+    """
 
     text: str
+    bare: str
     section: int
 
 
@@ -142,7 +152,7 @@ def _ipynb(document: SampleDocument) -> str:
     for level, heading, section in _outline(document.sections):
         own = f"{'#' * (level + 2)} {heading}\n"
         cells.append({"cell_type": "markdown", "source": [own, *([section.text] if section else [])]})
-        cells.append({"cell_type": "code", "source": ["# draw it\n", "plot(data)"], "outputs": []})
+        cells.append({"cell_type": "code", "source": CODE, "outputs": []})
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
