@@ -219,6 +219,27 @@ async def a_document_that_never_was(world: World) -> None:
 
 
 @case(
+    threadkeep.errors.CollectionNotFoundError,
+    "The collection 'handbok' was not found: it has no documents. List the names of the collections.",
+)
+async def a_collection_that_never_was(world: World) -> None:
+    await world.tk.collections.search("handbok", "leave")
+
+
+@case(threadkeep.errors.FileUnreadableError, "A file cannot be read: it is damaged or too complex.")
+async def a_damaged_file(world: World) -> None:
+    await world.tk.collections.ingest_file("handbook", b"%PDF-1.7 damaged", document_id="a.pdf")
+
+
+@case(
+    threadkeep.errors.FileTypeUnsupportedError,
+    "A file is of a type that is not read here (binary); convert it to PDF, HTML or text.",
+)
+async def a_picture(world: World) -> None:
+    await world.tk.collections.ingest_file("handbook", b"\x89PNG\x00", document_id="a.png")
+
+
+@case(
     threadkeep.errors.ApprovalRequiredError,
     "How to behave is always asked: it waits for approval; propose it by tk.proposals.propose(), or "
     "name who approved it.",

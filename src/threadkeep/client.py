@@ -393,18 +393,19 @@ class Threadkeep:
             refused=refused,
         )
 
-    def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
-        """Return tools with which the model works on the memory of the user.
+    def tools(self, *names: str, owner: OwnerSource | None = None, collections: Sequence[str] = ()) -> list[BaseTool]:
+        """Return tools with which the model works on the memory of the user, and searches documents.
 
         Args:
             names: Of ``remember``, ``search_memory``, ``list_memories``, ``correct_memory`` and ``forget_memory``; by
                 default all of these. ``propose_memory_update``, which pauses the run until a person has decided, must
-                be named.
+                be named, and so must ``search_collection``, which returns quoted passages with citations.
             owner: The owner of the memory; ``None``: taken from the runtime.
+            collections: The collections that ``search_collection`` may search; empty: every one of the owner's tenant.
         """
         from threadkeep.langgraph.tools import memory_tools
 
-        return memory_tools(self, names, owner=owner)
+        return memory_tools(self, names, owner=owner, collections=collections)
 
     def graph(
         self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 import threadkeep
 from threadkeep.cli.main import app
+from threadkeep.errors import CollectionNotFoundError
 
 USER = "ana.maria@x.org"
 
@@ -40,7 +41,6 @@ READING = [
     ["threads", "stats"],
     ["collections", "names"],
     ["collections", "list", "handbook"],
-    ["collections", "search", "handbook", "coffee"],
     ["owners", "show"],
     ["owners", "export"],
     ["owners", "erasure-receipts"],
@@ -145,6 +145,13 @@ class TestReading:
         result = run(words)
 
         assert result.exit_code == 0, result.output
+        assert not (folder / "data").exists()
+
+    def test_a_search_creates_no_collection(self, folder: Path):
+        """The collection is not found, and nothing is created."""
+        result = CliRunner().invoke(app, ["collections", "search", "handbook", "coffee"])
+
+        assert isinstance(result.exception, CollectionNotFoundError)
         assert not (folder / "data").exists()
 
     def test_reading_creates_no_file_of_threads(self, folder: Path, monkeypatch: pytest.MonkeyPatch):

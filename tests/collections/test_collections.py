@@ -14,7 +14,13 @@ from threadkeep.cli.main import app
 from threadkeep.collections.models import collection
 from threadkeep.collections.service import MAX_PARTS
 from threadkeep.documents.chunks import PART_CHARACTERS
-from threadkeep.errors import DocumentNotFoundError, InvalidInputError, OwnerMismatchError, TooLargeError
+from threadkeep.errors import (
+    CollectionNotFoundError,
+    DocumentNotFoundError,
+    InvalidInputError,
+    OwnerMismatchError,
+    TooLargeError,
+)
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
@@ -23,6 +29,18 @@ from threadkeep.transfer.service import Moving
 TRAINS = "Trains leave for Lisbon at seven.\n\nThe night train has a dining car. " + "Rails are made of steel. " * 80
 TEA = "Green tea is brewed at eighty degrees.\n\nBlack tea takes boiling water. " + "Leaves are dried slowly. " * 80
 COFFEE = "Coffee is brewed at ninety degrees, tea at eighty.\n\nWater that boils makes it bitter."
+
+MANUAL = """# The pump
+## Use
+Press the green button.
+## Maintenance
+### Filter
+Clean it each week.
+### Seal
+Replace it each year.
+```
+# no heading
+```"""
 
 
 @pytest.fixture
@@ -66,6 +84,27 @@ class TestIngest:
         assert [one.text for one in found if one.document_id == "trains.md"] == ["Tram lines end at midnight."]
         assert len(library.list("handbook")) == 3
 
+    def test_only_changed_parts_are_written(self, tk: threadkeep.Threadkeep, library: Any):
+        """A section in front moves the others and writes none of them; a part that is gone is gone."""
+        library.ingest("handbook", MANUAL, document_id="pump.md")
+        before = revisions(tk, "pump.md")
+
+        changed = MANUAL.replace("## Use", "## Parts\nIt has two.\n## Use").replace("each year", "every second year")
+        again = library.ingest("handbook", changed, document_id="pump.md")
+
+        after = revisions(tk, "pump.md")
+        assert (again.parts, again.written) == (4, 2)
+        assert before.items() - after.items() == {(key, at) for key, at in before.items() if key not in after}
+        assert len(before.keys() - after.keys()) == 1
+        texts = [one.text for one in library.search("handbook", "pump", limit=50).passages]
+        assert not any("each year" in text for text in texts)
+
+    def test_equal_parts_are_kept_each(self, library: Any):
+        """Two sections that say the same are two places."""
+        twice = library.ingest("handbook", "# A\n## B\nThe same.\n## B\nThe same.\n# C\nOther.", document_id="x")
+
+        assert twice.parts == twice.written == 2
+
     @pytest.mark.parametrize(("text", "document_id"), [("", "a"), ("  \n", "a"), ("text", "")])
     def test_what_is_no_document_is_refused(self, library: Any, text: str, document_id: str):
         """With what is missing."""
@@ -92,7 +131,50 @@ class TestSearch:
         assert found.passages[0].document_id == "tea.md"
         assert found.passages[0].text.startswith("Green tea is brewed at eighty degrees.")
         assert found.degraded == ()
-        assert library.search("another", "green tea").passages == ()
+
+    def test_what_has_to_do_with_nothing_finds_nothing(self, library: Any):
+        """Unless all passages are asked for."""
+        assert library.search("handbook", "quantum entanglement").passages == ()
+        assert library.search("handbook", "quantum entanglement", relevant_only=False).passages != ()
+
+    def test_a_collection_without_documents_is_an_error(self, library: Any):
+        """Whether it was never there or is emptied while it is searched."""
+        with pytest.raises(CollectionNotFoundError, match="'another' was not found"):
+            library.search("another", "green tea")
+        with pytest.raises(CollectionNotFoundError, match="'another' was not found"):
+            library.search(["handbook", "another"], "green tea", where={"by": "ops"})
+
+    def test_several_collections_are_searched_together(self, library: Any):
+        """The closest passage of all is first, and each names its collection."""
+        library.ingest("menu", "Green tea, brewed with lemon, costs three crowns.", document_id="drinks")
+
+        found = library.search(["menu", "handbook"], "Is green tea brewed at eighty degrees?", limit=4).passages
+
+        assert (found[0].collection, found[0].document_id) == ("handbook", "tea.md")
+        assert {one.collection for one in found} == {"menu", "handbook"}
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        with pytest.raises(InvalidInputError, match="1 to 20 collections"):
+            library.search([], "tea")
+
+    def test_metadata_filter_documents(self, library: Any):
+        """With the operators of the stores."""
+        library.ingest("handbook", "Night trains of 2031.", document_id="n", metadata={"by": "ops", "year": 2031})
+        where = {"by": "ops", "year": {"$gte": 2030}}
+
+        assert {one.document_id for one in library.search("handbook", "night train", where=where).passages} == {"n"}
+        assert library.search("handbook", "night train", where={"by": "nobody"}).passages == ()
+        with pytest.raises(InvalidInputError, match="operator"):
+            library.search("handbook", "night train", where={"year": {"$near": 1}})
+
+    def test_a_passage_is_cited_by_its_headings(self, library: Any):
+        """The title and the headings are found, too, and are no part of the text."""
+        library.ingest("handbook", MANUAL, document_id="pump.md")
+
+        (first, *_) = library.search("handbook", "pump maintenance filter", limit=3).passages
+
+        assert (first.title, first.headings, first.page) == ("The pump", ("Maintenance", "Filter"), None)
+        assert first.citation == "The pump (pump.md) › Maintenance › Filter"
+        assert first.text == "### Filter\nClean it each week."
 
     def test_similar_documents_are_reported(self, library: Any):
         """Each once, never the document itself."""
@@ -130,7 +212,8 @@ class TestSearch:
 
             assert door.erase("handbook") == 3
 
-            assert door.search("handbook", "green tea").passages == ()
+            with pytest.raises(CollectionNotFoundError):
+                door.search("handbook", "green tea")
 
 
 class TestDelete:
@@ -158,7 +241,7 @@ class TestOwners:
         """What a stranger's door may do."""
         door = tk.for_owner("ana").sync.collections
 
-        assert door.search("handbook", "night train").passages[0].document_id == "trains.md"
+        assert door.search("handbook", "night train", relevant_only=False).passages[0].document_id == "trains.md"
         for write in (
             lambda: door.ingest("handbook", "mine", document_id="x"),
             lambda: door.delete("handbook", "tea.md"),
@@ -171,7 +254,8 @@ class TestOwners:
         """Not by the same name, nor by asking."""
         door = tk.for_owner(Owner("ana", "acme")).sync.collections
 
-        assert door.search("handbook", "night train").passages == ()
+        with pytest.raises(CollectionNotFoundError):
+            door.search("handbook", "night train")
         with pytest.raises(OwnerMismatchError, match="another tenant"):
             door.search("handbook", "night train", tenant="")
         library.ingest("handbook", "Acme's own train.", document_id="own", tenant="acme")
@@ -253,11 +337,22 @@ def test_the_command_line_does_the_same(tmp_path: Path):
         assert done.exit_code == 0, done.output
         return done.output
 
-    assert "parts, kept" in run("ingest", "handbook", str(file), str(other))
+    assert "parts, 4 written" in run("ingest", "handbook", str(file), str(other))
     assert "unchanged" in run("ingest", "handbook", str(file))
-    assert "tea.md, part 1" in run("search", "handbook", "green tea brewed", "-n", "1")
+    assert "tea.md" in run("search", "handbook", "green tea brewed", "-n", "1")
     assert run("names").split() == ["handbook"]
     assert "coffee.md" in run("similar", "handbook", str(file))
     assert "1 document removed." in run("delete", "handbook", str(file), "--yes")
     assert "tea.md" not in run("list", "handbook")
     assert "1 document removed." in run("delete", "handbook", "--all", "--yes")
+
+
+def revisions(tk: threadkeep.Threadkeep, document_id: str) -> dict[str, int]:
+    """Return the revision of each part of a document of the handbook."""
+
+    async def read() -> dict[str, int]:
+        services = await tk.app.connect()
+        page = await services.storage.scan(collection("handbook", ""), prefix=("parts", document_id))
+        return {item.ref.key: item.revision for item in page.items}
+
+    return tk.app.event_loop.run_sync(read())

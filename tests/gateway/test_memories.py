@@ -379,6 +379,29 @@ class TestCollections:
             found = (await client.get("/collections/guides/search", params={"q": "opens"})).json()
         assert [one["text"] for one in found["passages"]] == ["The office opens at nine."]
 
+    async def test_filters_and_further_collections(self, gateway: GatewayWorld):
+        """Passages have their citation; a collection that is not there and a filter that is none are refused."""
+        tenant = owner_of("ana").tenant
+        ingest = gateway.tk.collections.ingest
+        await ingest("guides", "# A\n## Hours\nThe office opens at nine.\n# B", document_id="1", tenant=tenant)
+        await ingest("rooms", "The vault opens at noon.", document_id="2", metadata={"floor": 3}, tenant=tenant)
+        async with gateway.client() as client:
+
+            async def search(**params: Any) -> Any:
+                return await client.get("/collections/guides/search", params={"q": "opens", **params})
+
+            both = (await search(also="rooms")).json()["passages"]
+            third = (await search(also="rooms", where='{"floor": {"$gte": 3}}')).json()["passages"]
+            refused = [await search(also="none"), await search(where="[1]"), await search(where='{"a": {"$x": 1}}')]
+
+        assert {(one["collection"], one["citation"]) for one in both} == {("guides", "1 › A › Hours"), ("rooms", "2")}
+        assert [one["collection"] for one in third] == ["rooms"]
+        assert [answer.json()["code"] for answer in refused] == [
+            "collection_not_found",
+            "input_invalid",
+            "input_invalid",
+        ]
+
 
 class TestOtherUsers:
     async def test_ids_of_others_are_unknown(self, gateway: GatewayWorld):

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from json import loads as parse_json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.output import CommandGroup, DataDir, Json, Yes, confirm, emit, location_of, plain, read, run
-from threadkeep.errors import InvalidInputError
+from threadkeep.cli.output import (
+    CommandGroup,
+    DataDir,
+    Json,
+    Yes,
+    confirm,
+    emit,
+    location_of,
+    plain,
+    progress,
+    read,
+    run,
+)
+from threadkeep.documents.files import find_files
+from threadkeep.errors import InvalidInputError, RevisionConflictError, ThreadkeepError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -22,48 +36,111 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant of the collection.")]
 
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", help="KEY=VALUE, by which searches can filter; may be repeated.", show_default=False),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option("--where", help="KEY=VALUE of the documents' metadata; may be repeated.", show_default=False),
+]
+
 
 @app.command()
 def ingest(
     name: Name,
-    files: Annotated[list[Path], typer.Argument(help="Text or Markdown files; the path as given is a document's id.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files and folders: PDF, DOCX, PPTX, XLSX, HTML, Markdown, notebooks and text. "
+            "The path of a file is its document's id."
+        ),
+    ],
+    metadata: Metadata = None,
     tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Add files to a collection; a file with a known id is replaced."""
-    texts = [(file, _text(file)) for file in files]
+    """Add files to a collection; of a file with a known id, what changed is replaced."""
+    given = _pairs(metadata, "--metadata")
+    files = find_files(paths)
+    if not files:
+        msg = "The folders hold no files; name files, or folders with files."
+        raise InvalidInputError(msg)
 
-    async def ingest_all(tk: Threadkeep) -> list[Ingested]:
-        return [
-            await tk.collections.ingest(name, text, document_id=str(file), title=file.name, tenant=tenant)
-            for file, text in texts
-        ]
+    async def ingest_all(tk: Threadkeep) -> list[tuple[Path, Ingested | ThreadkeepError]]:
+        results: list[tuple[Path, Ingested | ThreadkeepError]] = []
+        with progress("Documents") as bar:
+            for number, file in enumerate(files):
+                bar(number, len(files))
+                results.append((file, await _ingest_one(tk, name, file, metadata=given, tenant=tenant)))
+        return results
 
     results = run(ingest_all, data_dir, creates=True)
-    rows = [{"document_id": result.document_id, "parts": result.parts, "changed": result.changed} for result in results]
-    lines = (
-        f"{plain(result.document_id)}: {result.parts} parts, {'kept' if result.changed else 'unchanged'}"
-        for result in results
-    )
-    emit(rows, lines, json=json)
+    emit([_row(*result) for result in results], (_line(*result) for result in results), json=json)
+    if any(isinstance(result, ThreadkeepError) for _, result in results):
+        raise typer.Exit(1)
+
+
+async def _ingest_one(
+    tk: Threadkeep, name: str, file: Path, *, metadata: dict[str, Any], tenant: str
+) -> Ingested | ThreadkeepError:
+    """Ingest *file*; return why it was refused, so that the other files are ingested all the same."""
+    try:
+        return await tk.collections.ingest_file(name, file, metadata=metadata, tenant=tenant)
+    except (InvalidInputError, RevisionConflictError) as error:
+        return error
+
+
+def _row(file: Path, result: Ingested | ThreadkeepError) -> dict[str, Any]:
+    if isinstance(result, ThreadkeepError):
+        return {"document_id": str(file), "error": result.code, "message": str(result)}
+    return {
+        "document_id": result.document_id,
+        "parts": result.parts,
+        "changed": result.changed,
+        "written": result.written,
+    }
+
+
+def _line(file: Path, result: Ingested | ThreadkeepError) -> str:
+    if isinstance(result, ThreadkeepError):
+        return f"{plain(str(file))}: refused ({result.code}). {plain(str(result))}"
+    what = f"{result.written} written" if result.changed else "unchanged"
+    return f"{plain(result.document_id)}: {result.parts} part{'' if result.parts == 1 else 's'}, {what}"
 
 
 @app.command()
 def search(
     name: Name,
     query: Annotated[str, typer.Argument(help="What to look for.")],
+    also: Annotated[
+        list[str] | None, typer.Option("--also", help="A further collection; may be repeated.", show_default=False)
+    ] = None,
+    where: Where = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many passages.")] = 5,
     tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Show the passages that are closest to a question."""
-    passages = run(lambda tk: tk.collections.search(name, query, limit=limit, tenant=tenant), data_dir).passages
+    """Show the passages that are closest to a question, and where they stand."""
+    names, conditions = [name, *(also or ())], _pairs(where, "--where")
+    passages = run(
+        lambda tk: tk.collections.search(names, query, limit=limit, where=conditions, tenant=tenant), data_dir
+    ).passages
     rows = [
-        {"document_id": passage.document_id, "place": passage.place, "score": passage.score, "text": passage.text}
+        {
+            "collection": passage.collection,
+            "document_id": passage.document_id,
+            "title": passage.title,
+            "headings": [*passage.headings],
+            "page": passage.page,
+            "place": passage.place,
+            "score": passage.score,
+            "text": passage.text,
+        }
         for passage in passages
     ]
     emit(rows, _passage_lines(passages), json=json)
@@ -141,15 +218,26 @@ def delete(
 
 def _passage_lines(passages: Sequence[Passage]) -> Iterator[str]:
     if not passages:
-        yield "Nothing was found."
+        yield "Nothing in the collection has to do with it."
     for passage in passages:
-        yield f"{passage.score:.2f}  {plain(passage.document_id)}, part {passage.place + 1}"
+        yield f"{passage.score:.2f}  {plain(passage.citation)}"
         yield f"      {plain(passage.text)}"
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{file} cannot be read as text in UTF-8 ({type(error).__name__}); convert it first."
-        raise InvalidInputError(msg) from error
+def _pairs(given: Sequence[str] | None, option: str) -> dict[str, Any]:
+    """Parse ``KEY=VALUE``, where a value that is JSON is a number or the like, and a string otherwise.
+
+    Raises:
+        InvalidInputError: A pair has no ``=``.
+    """
+    pairs: dict[str, Any] = {}
+    for pair in given or ():
+        key, separator, value = pair.partition("=")
+        if not key or not separator:
+            msg = f"{option} is {pair[:40]!r}; give KEY=VALUE, such as team=ops."
+            raise InvalidInputError(msg)
+        try:
+            pairs[key] = parse_json(value)
+        except ValueError:
+            pairs[key] = value
+    return pairs

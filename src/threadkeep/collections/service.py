@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar, collection
-from threadkeep.collections.relevance import closest_places
+from threadkeep.collections.relevance import closest_hits
 from threadkeep.documents.chunks import split_document
 from threadkeep.documents.extraction import markdown_lines, sections_of
 from threadkeep.documents.reader import ParsedDocument, Section, read_document
@@ -214,14 +214,14 @@ class CollectionService(Service):
         if not prefixes:
             return Passages(())
         ranking = await self._services.search.ranking(partition, query, prefixes=prefixes, limit=None)
-        places = closest_places(ranking, limit, relevant_only=relevant_only)
-        passages = await self._passages(partition, [ranking.hits[place] for place in places])
-        if not passages and limit and (not places or ranking.hits):
+        hits = closest_hits(ranking, limit, relevant_only=relevant_only)
+        passages = await self._passages(partition, hits)
+        if not passages and limit:
             await self._require_documents(partition)
         return Passages(passages, ranking.degraded)
 
     async def _matching(self, partition: Partition, where: Filter) -> list[tuple[str, ...]]:
-        """Return the namespaces of the documents whose metadata meet *where*."""
+        """Return the namespaces of the documents with metadata that meet *where*."""
         check_filter(where)
         await self._require_documents(partition)
         return [

@@ -24,6 +24,9 @@ CHILDREN: Final = 2
 MARKDOWN: Final = ("", ".md", ".markdown", ".mdx")
 """A text has headings if its name ends so; in other texts ``#`` may begin a comment."""
 
+PARSED: Final = ("docx", "html", "pdf", "pptx", "xlsx")
+"""The types that need a parser of the extra ``documents``."""
+
 _PROGRAM: Final = str(Path(__file__).with_name("extraction.py"))
 _BYTES_A_CHARACTER: Final = 16
 _REASONS: Final = {
@@ -92,7 +95,9 @@ async def read_document(
     async with children:
         answer = await _ask_child(data, max_characters, kind)
     if answer.get("error") == "unsupported":
-        msg = f"A file is of a type that is not read here: {answer.get('type', 'unknown')}."
+        kind = str(answer.get("type", "unknown"))
+        how = "install threadkeep[documents]" if kind in PARSED else "convert it to PDF, HTML or text"
+        msg = f"A file is of a type that is not read here ({kind}); {how}."
         raise FileTypeUnsupportedError(msg)
     if "error" in answer:
         raise _unreadable(str(answer["error"]))

@@ -214,7 +214,9 @@ def _pdf(document: SampleDocument) -> bytes:
                 place -= 1
             for level, heading, own in outline[place:]:
                 lines += ["", heading]
-                parents[level] = file.add_outline_item(heading, (number or 1) - 1, parent=parents.get(level - 1))
+                parents[level] = file.add_outline_item(
+                    title=heading, page_number=(number or 1) - 1, parent=parents.get(level - 1)
+                )
                 if own is section:
                     break
             lines += textwrap.wrap(section.text, _LINE_CHARACTERS)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from threadkeep.gateway.bodies import Shown
+from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
 from threadkeep.gateway.inputs import ItemId, Limit, Reader, client_of
+
+if TYPE_CHECKING:
+    from threadkeep.collections.models import Passage
+
+MAX_FURTHER: Final = 19
+_Name = Annotated[str, Query(min_length=1, max_length=ID_CHARACTERS)]
 
 router = APIRouter(prefix="/collections", tags=["collections"])
 
@@ -17,15 +25,23 @@ class PassageBody(BaseModel):
     """A part of a document. Its text is data: a document may say anything.
 
     Attributes:
+        collection: The collection of the document.
         document_id: The document.
         title: Its title.
+        headings: The headings above it, the outermost first.
+        page: Its page or slide, from 1; null: the document has none.
+        citation: Document, headings and page in one line.
         place: The number of the part, from 0.
         text: What it says.
         score: In [0, 1], higher is closer.
     """
 
+    collection: Shown
     document_id: Shown
     title: Shown
+    headings: list[Shown]
+    page: int | None
+    citation: Shown
     place: int
     text: Shown
     score: float
@@ -43,20 +59,51 @@ class PassagesBody(BaseModel):
     degraded: list[str]
 
 
+def passage_body(passage: Passage) -> PassageBody:
+    """Return *passage* as clients see it."""
+    return PassageBody(
+        collection=passage.collection,
+        document_id=passage.document_id,
+        title=passage.title,
+        headings=[*passage.headings],
+        page=passage.page,
+        citation=passage.citation,
+        place=passage.place,
+        text=passage.text,
+        score=passage.score,
+    )
+
+
 @router.get("/{name}/search")
 async def search_collection(
     name: ItemId,
     request: Request,
     principal: Reader,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
+    also: Annotated[list[_Name] | None, Query(max_length=MAX_FURTHER)] = None,
+    where: Annotated[str | None, Query(max_length=2_000)] = None,
     limit: Limit = 10,
 ) -> PassagesBody:
-    """Return the parts of documents that are most like *q*, best first."""
-    found = await client_of(request, principal).collections.search(name, q, limit=limit)
-    return PassagesBody(
-        passages=[
-            PassageBody(document_id=one.document_id, title=one.title, place=one.place, text=one.text, score=one.score)
-            for one in found.passages
-        ],
-        degraded=[*found.degraded],
-    )
+    """Return the parts of documents that have to do with *q*, best first.
+
+    *also* names further collections, and *where* is a JSON object of conditions on the documents' metadata.
+    """
+    collections = client_of(request, principal).collections
+    found = await collections.search([name, *(also or ())], q, limit=limit, where=_parse_filter(where))
+    return PassagesBody(passages=[*map(passage_body, found.passages)], degraded=[*found.degraded])
+
+
+def _parse_filter(text: str | None) -> dict[str, Any] | None:
+    """Parse a filter.
+
+    Raises:
+        InvalidInputError: It is not a JSON object.
+    """
+    try:
+        value: Any = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if value is None or isinstance(value, dict):
+        return cast("dict[str, Any] | None", value)
+    msg = 'where must be a JSON object of conditions, such as {"team": "ops"}.'
+    raise InvalidInputError(msg)
