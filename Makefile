@@ -8,7 +8,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat web web-api test test-fast test-pythons check fix bench invariants soak docs conformance lock release clean
+.PHONY: help setup demo chat web web-api test test-fast test-pythons check fix bench load invariants soak docs conformance lock release clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -78,6 +78,9 @@ fix: $(READY) ## Format, mend what can be mended, write the generated reference 
 
 bench: $(READY) ## Measure speed beside peers (ARGS="--json")
 	@$(BIN)/threadkeep bench $(ARGS)
+
+load: $(READY) ## Measure the gateway beside a bare application under load (ARGS="throughput --quick")
+	@$(BIN)/python -m tests.gateway.load $(ARGS)
 
 invariants: $(READY) ## Break it on purpose: kills, collisions, two owners (N=200, JSON=1 for one object at the end)
 	@$(BIN)/python -m tests.invariants $(if $(N),--n $(N)) $(if $(JSON),--json)

@@ -18,12 +18,11 @@ import httpx
 import pytest
 
 import threadkeep
+from tests.gateway.kept import Acknowledged, faults_of, until_learnt
 from tests.gateway.test_serve import COMMAND, Served, served
 from tests.gateway.world import events_of
 
 USERS = 6
-QUEUE_SECONDS = 60
-"""How many seconds the test waits for the queue to be empty."""
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Load:
 
     fleet: Fleet
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    acknowledged: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    acknowledged: list[Acknowledged] = field(default_factory=list[Acknowledged])
     statuses: Counter[int] = field(default_factory=Counter[int])
     wrong: list[str] = field(default_factory=list[str])
     _turn: itertools.count[int] = field(default_factory=itertools.count)
@@ -128,7 +127,7 @@ class Load:
                             kinds.append(event.kind)
                             last = event.data
                             if event.kind == "done":
-                                self.acknowledged.append((thread_id, word))
+                                self.acknowledged.append(Acknowledged("ana", thread_id, word))
                                 return
             if kinds and kinds[-1] == "error" and last.get("code") not in ("restarting", "thread_busy"):
                 self.wrong.append(str(last))
@@ -152,20 +151,10 @@ async def run_under_load(running: Fleet, disturb: Any) -> Load:
 async def require_kept(load: Load, url: str, *, killed: bool) -> None:
     """Check that every acknowledged turn is in its thread and learnt from, once."""
     async with threadkeep.open(url, embedder="none") as tk:
-        for _ in range(QUEUE_SECONDS):
-            if not await tk.queue.list("ana"):
-                break
-            await asyncio.sleep(1)
-        listed = await tk.memories.list(owner="ana", kind="semantic", limit=10_000)
-        memories = Counter(memory.text for memory in listed)
-        for thread_id, word in load.acknowledged:
-            messages = await tk.for_owner("ana").threads.messages(thread_id)
-            asked = [one for one in messages if one.role == "user" and word in one.text]
-            answered = [one for one in messages if one.role == "assistant"]
-            assert answered, thread_id
-            assert len(asked) == 1 or killed, thread_id
-            found = [count for text, count in memories.items() if word in text]
-            assert found == [1], (word, found)
+        await until_learnt(tk)
+        words = frozenset(turn.word for turn in load.acknowledged)
+        faults = await faults_of(tk, load.acknowledged, repeated=words if killed else frozenset())
+        assert not faults, faults
 
 
 @pytest.mark.soak

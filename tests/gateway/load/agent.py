@@ -10,12 +10,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 from typing_extensions import override
@@ -77,14 +80,38 @@ class Turn(BaseModel):
     thread_id: str
 
 
+@asynccontextmanager
+async def opened_saver(database: str) -> AsyncGenerator[Any]:
+    """Open LangGraph's saver for a file or a PostgreSQL URL, as durable as the gateway's."""
+    if database.startswith("postgresql://"):
+        options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+        async with AsyncConnectionPool(database, min_size=1, max_size=10, kwargs=options) as pool:
+            postgres = AsyncPostgresSaver(pool)  # type: ignore[arg-type]
+            await postgres.setup()
+            yield postgres
+        return
+    async with AsyncSqliteSaver.from_conn_string(database) as sqlite:
+        await sqlite.setup()
+        await sqlite.conn.execute("PRAGMA synchronous=FULL")
+        yield sqlite
+
+
+async def events_of(agent: Any, turn: Turn) -> AsyncIterator[str]:
+    """Yield the events of a turn."""
+    given = {"messages": [{"role": "user", "content": turn.message}]}
+    config: Any = {"configurable": {"thread_id": turn.thread_id}}
+    async for message, _ in agent.astream(given, config, stream_mode="messages"):
+        if message.text:
+            yield f"event: token\ndata: {json.dumps({'text': str(message.text)})}\n\n"
+    yield "event: done\ndata: {}\n\n"
+
+
 def bare() -> FastAPI:
     """Return an application that streams the same agent with LangGraph's saver, and nothing else."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with AsyncSqliteSaver.from_conn_string(os.environ["LOAD_DATABASE"]) as saver:
-            await saver.setup()
-            await saver.conn.execute("PRAGMA synchronous=FULL")
+        async with opened_saver(os.environ["LOAD_DATABASE"]) as saver:
             app.state.agent = create_agent(PacedModel(), [], checkpointer=saver)
             yield
 
@@ -92,14 +119,14 @@ def bare() -> FastAPI:
 
     @app.post("/api/chat/stream")
     async def stream(turn: Turn) -> StreamingResponse:
-        async def events() -> AsyncIterator[str]:
-            given = {"messages": [{"role": "user", "content": turn.message}]}
-            config: Any = {"configurable": {"thread_id": turn.thread_id}}
-            async for message, _ in app.state.agent.astream(given, config, stream_mode="messages"):
-                if message.text:
-                    yield f"event: token\ndata: {json.dumps({'text': str(message.text)})}\n\n"
-            yield "event: done\ndata: {}\n\n"
+        return StreamingResponse(events_of(app.state.agent, turn), media_type="text/event-stream")
 
-        return StreamingResponse(events(), media_type="text/event-stream")
+    @app.post("/api/chat/stream_files")
+    async def stream_files(request: Request) -> StreamingResponse:
+        async with request.form() as form:
+            file: Any = form["files"]
+            text = (await file.read()).decode()
+            turn = Turn(message=f"{form['message']}\n\n{text}", thread_id=str(form["thread_id"]))
+        return StreamingResponse(events_of(app.state.agent, turn), media_type="text/event-stream")
 
     return app

@@ -6,12 +6,15 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 DIGITS: Final = str.maketrans("abcdefghij", "0123456789")
 _STAMP: Final = re.compile(rb'"text": "z([a-j]{9,})')
 _LINE_BYTES: Final = 2**22
+_BOUNDARY: Final = "load-boundary-5f1c"
 
 
 @dataclass
@@ -25,6 +28,9 @@ class Stream:
         size: How many bytes of events came, with their ids.
         done: The data of the event ``done``.
         degraded: What recall went without.
+        recalled: The texts that were recalled.
+        words: How many words of the reply came, as far as its client counts them.
+        spoke: When the first of them came, as time.monotonic says it.
     """
 
     status: int = 0
@@ -33,6 +39,9 @@ class Stream:
     size: int = 0
     done: dict[str, Any] | None = None
     degraded: list[str] = field(default_factory=list[str])
+    recalled: list[str] = field(default_factory=list[str])
+    words: int = 0
+    spoke: float = 0.0
 
     @property
     def complete(self) -> bool:
@@ -48,23 +57,78 @@ class Stream:
         elif kind == b"done":
             self.done = json.loads(line)
         elif kind == b"memory_recalled":
-            self.degraded += json.loads(line)["degraded"]
+            told = json.loads(line)
+            self.degraded += told["degraded"]
+            self.recalled += [one["text"] for one in told["memories"]]
 
 
 async def stream_turn(
     origin: str, message: str, thread_id: str, headers: dict[str, str], seen: Stream | None = None
 ) -> Stream:
-    """Run a turn and return what came; *seen* is filled while it comes."""
+    """Run a turn and return what came, up to the end of the stream; *seen* is filled while it comes."""
     seen = seen or Stream()
-    host, _, port = origin.removeprefix("http://").partition(":")
     body = json.dumps({"message": message, "thread_id": thread_id}).encode()
-    head = {"Host": host, "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
+    async with aclosing(_events(origin, "/api/chat/stream", body, "application/json", headers, seen)) as events:
+        async for kind, data in events:
+            seen.take(kind, data)
+    return seen
+
+
+async def talk_turn(
+    origin: str,
+    message: str,
+    thread_id: str,
+    headers: dict[str, str],
+    *,
+    file: str | None = None,
+    leave_after: int | None = None,
+) -> Stream:
+    """Run a turn and return what came up to ``done``.
+
+    Args:
+        origin: The server.
+        message: What the user says.
+        thread_id: The thread.
+        headers: The headers of the request.
+        file: The text of a file that is sent with it.
+        leave_after: After how many words the client closes the connection; ``None``: it stays.
+    """
+    seen, path, kind_of_body = Stream(), "/api/chat/stream", "application/json"
+    fields = {"message": message, "thread_id": thread_id}
+    body = json.dumps(fields).encode()
+    if file is not None:
+        path, kind_of_body = "/api/chat/stream_files", f"multipart/form-data; boundary={_BOUNDARY}"
+        body = _form(fields, file)
+    async with aclosing(_events(origin, path, body, kind_of_body, headers, seen)) as events:
+        async for kind, data in events:
+            seen.take(kind, data)
+            if kind == b"token":
+                seen.spoke = seen.spoke or time.monotonic()
+                seen.words += 1
+            if seen.done is not None or kind == b"error" or (leave_after is not None and seen.words >= leave_after):
+                break
+    return seen
+
+
+def _form(fields: dict[str, str], file: str) -> bytes:
+    parts = [f'Content-Disposition: form-data; name="{name}"\r\n\r\n{value}' for name, value in fields.items()]
+    named = 'Content-Disposition: form-data; name="files"; filename="note.txt"\r\nContent-Type: text/plain'
+    parts.append(f"{named}\r\n\r\n{file}")
+    return "".join(f"--{_BOUNDARY}\r\n{part}\r\n" for part in parts).encode() + f"--{_BOUNDARY}--\r\n".encode()
+
+
+async def _events(
+    origin: str, path: str, body: bytes, kind_of_body: str, headers: dict[str, str], seen: Stream
+) -> AsyncGenerator[tuple[bytes, bytes]]:
+    """Send a request and yield the events of its answer; a connection that fails is status 0."""
+    host, _, port = origin.removeprefix("http://").partition(":")
+    head = {"Host": host, "Content-Type": kind_of_body, "Content-Length": str(len(body)), **headers}
     head["Connection"] = "close"
     lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
     try:
         reader, writer = await asyncio.open_connection(host, int(port), limit=_LINE_BYTES)
         try:
-            writer.write(f"POST /api/chat/stream HTTP/1.1\r\n{lines}\r\n".encode() + body)
+            writer.write(f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode() + body)
             seen.status = int((await reader.readline()).split()[1])
             kind = b""
             while line := await reader.readline():
@@ -72,9 +136,8 @@ async def stream_turn(
                 if line.startswith(b"event: "):
                     kind = line[7:].strip()
                 elif line.startswith(b"data: "):
-                    seen.take(kind, line[6:])
+                    yield kind, line[6:]
         finally:
             writer.close()
     except (OSError, IndexError, ValueError):
         seen.status = 0
-    return seen

@@ -1,0 +1,96 @@
+"""The servers that are measured: the gateway, workers and the bare application, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final, Self
+
+from tests.gateway.oidc import AUDIENCE, OidcProvider
+from tests.gateway.test_serve import COMMAND, Served, bare_server, served
+from tests.servers import empty_postgres_database
+from threadkeep_conformance.servers import PostgresServer
+
+MAX_RUNS: Final = 4_000
+GRAPH: Final = "tests.gateway.load.agent:graph"
+BARE: Final = "tests.gateway.load.agent:bare"
+
+
+class Bench:
+    """The servers of a part, started with the same agent, on SQLite or on one PostgreSQL.
+
+    Args:
+        words: How many words a reply has.
+        pause: The seconds before each.
+        postgres: Whether the storage is PostgreSQL; else each server has a SQLite file of its own.
+        environment: Settings of the gateways and workers.
+    """
+
+    def __init__(
+        self, *, words: int, pause: float, postgres: bool = False, environment: dict[str, str] | None = None
+    ) -> None:
+        self._stack = ExitStack()
+        self._paced = {"LOAD_WORDS": str(words), "LOAD_PAUSE": str(pause), "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._environment = environment or {}
+        self.provider = self._stack.enter_context(OidcProvider())
+        self.postgres = self._stack.enter_context(PostgresServer({"max_connections": "200"})) if postgres else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def _folder(self) -> Path:
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+
+    def database(self) -> str:
+        """Make an empty database and return its URL."""
+        assert self.postgres is not None
+        return empty_postgres_database(self.postgres.url)
+
+    def bare(self, database: str | None = None) -> Served:
+        """Start the bare application on SQLite, or on a database of PostgreSQL."""
+        folder = self._folder()
+        place = {"LOAD_DATABASE": database or str(folder / "bare.db")}
+        return self._stack.enter_context(bare_server(folder, BARE, self._paced | place))
+
+    def gateway(self, database: str | None = None, **environment: str) -> Served:
+        """Start the gateway on SQLite, or on a database of PostgreSQL."""
+        variables: Any = self._variables(database) | environment
+        return self._stack.enter_context(served(self._folder(), "--graph", GRAPH, **variables))
+
+    def worker(self, database: str) -> subprocess.Popen[bytes]:
+        """Start a worker that learns from the turns in a database of PostgreSQL."""
+        return self._stack.enter_context(_worker(self._folder(), self._variables(database)))
+
+    def _variables(self, database: str | None) -> dict[str, str]:
+        return {
+            "EMBEDDINGS_PROVIDER": "",
+            "THREADKEEP_SINGLE_USER": "",
+            "THREADKEEP_ISSUERS": self.provider.origin,
+            "THREADKEEP_AUDIENCE": AUDIENCE,
+            "THREADKEEP_MAX_RUNS": str(MAX_RUNS),
+            **({"LANGGRAPH_STORE_TYPE": "postgres", "LANGGRAPH_STORE_POSTGRES_DSN": database} if database else {}),
+            **self._paced,
+            **self._environment,
+        }
+
+
+@contextmanager
+def _worker(folder: Path, variables: dict[str, str]) -> Generator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(
+        [*COMMAND, "worker"], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
