@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cas
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from opentelemetry.context import Context
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import Tracer
 
@@ -37,6 +38,8 @@ RECALL: Final = "threadkeep.recall"
 """Finding what matters for a question."""
 CAPTURE: Final = "threadkeep.capture"
 """Recording a turn; learning from it happens later."""
+LEARN: Final = "threadkeep.learn"
+"""Learning from a recorded turn, in the trace of the request that it came with, whichever process learns."""
 COMPACT: Final = "threadkeep.compact"
 """Putting a summary in the place of older messages, the model's call for it included."""
 AGENT: Final = "invoke_agent"
@@ -66,6 +69,9 @@ STATUS: Final = "threadkeep.capture.status"
 TURNS: Final = "threadkeep.capture.turns"
 REMOVED: Final = "threadkeep.compact.removed"
 DEGRADED: Final = "threadkeep.degraded"
+HTTP_METHOD: Final = "http.request.method"
+HTTP_ROUTE: Final = "http.route"
+HTTP_STATUS: Final = "http.response.status_code"
 
 _SAID: Final = {
     "user_id": USER,
@@ -88,6 +94,11 @@ class Recording:
     def __init__(self, span: OtelSpan | None) -> None:
         self._span = span
 
+    def rename(self, name: str) -> None:
+        """Give it another name."""
+        if self._span is not None:
+            self._span.update_name(name)
+
     def set(self, attributes: Mapping[str, str | float | bool | list[str] | None]) -> None:
         """Note *attributes*, by the names above; ``None`` notes nothing."""
         if self._span is not None:
@@ -105,7 +116,11 @@ class Recording:
 
 @contextmanager
 def span(
-    name: str, attributes: Mapping[str, str | None] | None = None, *, began: datetime | None = None
+    name: str,
+    attributes: Mapping[str, str | None] | None = None,
+    *,
+    began: datetime | None = None,
+    parent: str | None = None,
 ) -> Generator[Recording]:
     """Record what happens inside, as a child of the application's span.
 
@@ -113,6 +128,7 @@ def span(
         name: One of the names above.
         attributes: By the names above; ``None`` for what is not known.
         began: When it did, where that was before this.
+        parent: A ``traceparent`` of another process, where that is its parent.
     """
     tracer = _tracer()
     if tracer is None:
@@ -122,6 +138,7 @@ def span(
     # An exception's words may quote a message, so OpenTelemetry does not get to write them down.
     with tracer.start_as_current_span(
         name,
+        context=None if parent is None else _remote_context(parent),
         attributes=known,
         start_time=None if began is None else int(began.timestamp() * 1e9),
         record_exception=False,
@@ -217,6 +234,21 @@ def current_trace_id() -> str | None:
         return None
     context = api.get_current_span().get_span_context()
     return api.format_trace_id(context.trace_id) if context.is_valid else None
+
+
+def current_traceparent() -> str | None:
+    """Return the open span as W3C's ``traceparent``, with which another process goes on; ``None``: there is none."""
+    api: Any = sys.modules.get(_API)
+    if api is None or not (context := api.get_current_span().get_span_context()).is_valid:
+        return None
+    return f"00-{api.format_trace_id(context.trace_id)}-{api.format_span_id(context.span_id)}-{context.trace_flags:02x}"
+
+
+def _remote_context(traceparent: str) -> Context:
+    """Return the context of a span of another process; what is no ``traceparent`` begins a trace of its own."""
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return TraceContextTextMapPropagator().extract({"traceparent": traceparent})
 
 
 def _streaming(function: Callable[..., Any], about: _About) -> Callable[..., AsyncIterator[Any]]:

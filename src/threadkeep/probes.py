@@ -51,6 +51,11 @@ async def probe_parts(app: Container) -> list[Probe]:
     return await asyncio.gather(*probes)
 
 
+async def probe_threads(app: Container) -> Probe:
+    """Ask the storage of the threads; it takes :data:`PROBE_SECONDS` at most."""
+    return await _probe("threads", app.thread_storage.name, lambda: app.call(_positions(app.thread_storage)))
+
+
 class _HasPosition(Protocol):
     async def connect(self) -> None: ...
 

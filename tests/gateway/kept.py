@@ -53,7 +53,11 @@ async def until_learnt(tk: threadkeep.Threadkeep) -> float:
 
 
 async def faults_of(
-    tk: threadkeep.Threadkeep, turns: Sequence[Acknowledged], *, repeated: frozenset[str] = frozenset()
+    tk: threadkeep.Threadkeep,
+    turns: Sequence[Acknowledged],
+    *,
+    repeated: frozenset[str] = frozenset(),
+    threads: bool = True,
 ) -> Faults:
     """Return what is lost, doubled or in another order than it was said.
 
@@ -61,13 +65,14 @@ async def faults_of(
         tk: The memory, of all owners.
         turns: The acknowledged turns, those of a thread in the order in which they were said.
         repeated: Words of messages that the client sent again because its stream was cut.
+        threads: Whether the threads are in this memory; else only what was learnt is looked at.
     """
     faults = Faults()
     for owner in dict.fromkeys(turn.owner for turn in turns):
         said = [turn for turn in turns if turn.owner == owner]
         memories = await tk.memories.list(owner=owner, kind="semantic", limit=100_000)
         _check_memories(faults, said, [memory.text for memory in memories])
-        for thread_id in dict.fromkeys(turn.thread_id for turn in said):
+        for thread_id in dict.fromkeys(turn.thread_id for turn in said if threads):
             messages = await tk.for_owner(owner).threads.messages(thread_id)
             texts = {role: [one.text for one in messages if one.role == role] for role in ("user", "assistant")}
             _check_thread(faults, [turn.word for turn in said if turn.thread_id == thread_id], texts, repeated)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.fakes.faults import FaultProxy
 from tests.gateway.conftest import Open
+from tests.gateway.test_serve import turn
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.gateway.run_models import TurnRequest
@@ -304,7 +305,7 @@ class TestOutage:
                 proxy.accept()
                 after: list[Any] = []
                 while not after or not after[-1].data.get("recorded"):
-                    after = [one for one in await gateway.turn(client, "And now?", thread_id="t") if one.kind == "done"]
+                    after = [one for one in await turn(client, "And now?", "t") if one.kind == "done"]  # or 503
 
         gc.collect()
         assert text_of(during) == "Noted."

@@ -26,6 +26,7 @@ from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
 from threadkeep.memories.repository import Searcher
 from threadkeep.models.base import INPUT_ROLES
+from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
 from threadkeep.proposals.tombstones import lifting_operations
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
@@ -125,12 +126,18 @@ class Learning:
             Exception: Whatever the extractor raised; nothing was written.
         """
         epoch = (await self._storage.position(owner.partition)).epoch
-        rows: _Rows | None = await self._first_rows(ref, owner)
+        rows = await self._first_rows(ref, owner)
         record = _pending(rows)
         if record is None:
             return False
-        found = await self._extracted(record.turn, owner, extractor or self._extractor, epoch)
-        checked = await off_loop_if(is_long(record.turn), judged, found.candidates, record.turn, redact=self._redact)
+        about = {USER: owner.user_id, TENANT: owner.tenant or None, THREAD: record.turn.thread_id}
+        with span(LEARN, about, parent=record.trace):
+            return await self._learn(ref, rows, record.turn, owner, extractor or self._extractor, epoch)
+
+    async def _learn(self, ref: Ref, first: _Rows, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> bool:
+        rows: _Rows | None = first
+        found = await self._extracted(turn, owner, extractor, epoch)
+        checked = await off_loop_if(is_long(turn), judged, found.candidates, turn, redact=self._redact)
         extraction = replace(found, candidates=checked)
         vectors: dict[str, Embedding] = {}
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
@@ -141,8 +148,8 @@ class Learning:
             if writing.locked():  # it is about to change what was read
                 rows = None
             async with writing:
-                first, rows = rows or await self._first_rows(ref, owner), None
-                return await self._finish(first, owner, extraction, vectors, epoch)
+                current, rows = rows or await self._first_rows(ref, owner), None
+                return await self._finish(current, owner, extraction, vectors, epoch)
 
         try:
             return await retry_conflicts(finish)

@@ -34,6 +34,7 @@ from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.models.base import INPUT_ROLES, Message
+from threadkeep.observability import current_traceparent
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
@@ -459,6 +460,7 @@ def _puts(
             worker=worker,
             branch=branch,
             given=before.given,
+            trace=current_traceparent(),
         )
         if turn.turn_id not in wanted:
             record = done(record, ())

@@ -173,6 +173,7 @@ class TurnRecord:
         lifted: The tombstones that it lifted, once it is done.
         branch: Which branch of its thread it is on.
         given: What recall gave to it; ``None``: not known.
+        trace: The span that it was recorded in, as ``traceparent``, until it is done.
     """
 
     turn: Turn
@@ -188,6 +189,7 @@ class TurnRecord:
     lifted: tuple[str, ...] = ()
     branch: Branch = THE_FIRST
     given: TurnRecall | None = None
+    trace: str | None = None
 
 
 def is_long(turn: Turn) -> bool:
@@ -325,6 +327,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
         value |= {"recalled": list(turn.recalled), "tries": record.tries, "reason": record.reason}
         if record.worker is not None and record.state == "pending":
             value["worker"] = record.worker
+        if record.trace is not None:
+            value["trace"] = record.trace
     due = {
         "pending": Due(DUE, due_at or turn.at),
         "failed": Due(DUE_PARKED, due_at or turn.at),
@@ -404,6 +408,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tuple(_texts(value.get("lifted"))),
         branch_of(value.get("branch")),
         recall_of(value.get("given")),
+        trace if isinstance(trace := value.get("trace"), str) else None,
     )
 
 

@@ -18,6 +18,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
+
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
 from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
@@ -43,6 +45,9 @@ LEASE_TIME: Final = timedelta(seconds=12)
 
 QUEUE_TIME: Final = timedelta(minutes=5)
 """How long a run waits for the one before it."""
+
+_NOT_RELEASED: Final = 10_000
+"""Of how many runs it is known that they ended while the storage was away: the next run need not wait."""
 
 _SOON_SECONDS: Final = 0.005
 _FIRST_PAUSE_SECONDS: Final = 0.02
@@ -240,6 +245,7 @@ class Leases:
         self.connected = False
         self._runs: dict[int, tuple[object, Lease]] = {}
         self._active: dict[Partition, Lease] = {}
+        self._not_released: LRUCache[str, None] = LRUCache(_NOT_RELEASED)
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -299,7 +305,7 @@ class Leases:
                 head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
                 _require(head, locked_to, taken_from)
                 fresh = True
-                if waits and thread.is_leased(head):
+                if waits and thread.is_leased(head) and not self._is_over(head):
                     if strategy == "reject" or clock.time() > deadline:
                         raise busy()  # noqa: TRY301 - what waits behind it goes on
                     await asyncio.sleep(pause)
@@ -316,6 +322,10 @@ class Leases:
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.ensure_future(self._renew())
         return lease
+
+    def _is_over(self, head: Head) -> bool:
+        """Return whether the lease in *head* is of a run of this process that ended while the storage was away."""
+        return head.lease is not None and head.lease.run in self._not_released
 
     def _give_up(self, lease: Lease, error: BaseException) -> None:
         if isinstance(error, asyncio.CancelledError):  # it may be committed
@@ -341,6 +351,9 @@ class Leases:
         except ConflictError:
             lease.require_no_failure()  # it says more: what was refused is not there, but was not undone
             await self._require_kept(lease)
+        except StorageError:
+            self._not_released[lease.run] = None
+            raise
         finally:
             lease.over = True
             if self._active.get(lease.thread.partition) is lease:

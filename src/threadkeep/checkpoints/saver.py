@@ -33,7 +33,7 @@ from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import Target, claimed_owner_of, come_after, run_of, thread_id_from
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for
 from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
@@ -199,6 +199,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         current_lease.set(lease)
         try:
             yield
+        except StorageUnavailableError:
+            self._leases.release_soon(lease)  # the block has waited for the timeout already
+            raise
         except BaseException:
             with suppress(ThreadkeepError):  # the block's own error is raised
                 await lease.arelease()

@@ -298,6 +298,9 @@ class ThreadStore:
                 changes = self._take()
                 try:
                     await self._commit(changes)
+                except StorageUnavailableError as error:  # what waits has waited for the timeout, too
+                    _fail([*changes, *self._waiting], error)
+                    self._waiting = []
                 except ThreadkeepError as error:
                     _fail(changes, error)
                 except BaseException as error:

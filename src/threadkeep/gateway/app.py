@@ -25,6 +25,7 @@ from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.process_metrics import ProcessCollector
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
+from threadkeep.gateway.request_tracing import RequestTracing
 from threadkeep.gateway.routers import auth, health
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
@@ -138,6 +139,7 @@ def create_app(
     )
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(RequestTracing)
     app.state.gateway = gateway
     run_interfaces = mount_interfaces(app, gateway, settings.interfaces)
     app.include_router(auth.router)

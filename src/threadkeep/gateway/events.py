@@ -102,6 +102,7 @@ class TurnEvents:
         interrupts: What the graph asks, each with an id.
         recorded: Whether the turn is recorded for learning.
         unrecorded: Whether it was to be recorded and is not: no middleware says so, or the storage was unavailable.
+        noted: Whether the list of threads needs no note of the turn: the middleware makes it, or it is in no thread.
         replying: Whether the reply has begun.
         recalls: What ``memory_recalled`` tells, and was not counted yet.
         tells_learning: Whether the stream goes on after its end with what is learnt.
@@ -112,6 +113,7 @@ class TurnEvents:
     interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     recorded: bool = False
     unrecorded: bool = True
+    noted: bool = False
     replying: bool = False
     recalls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     tells_learning: ClassVar[bool] = True
@@ -187,6 +189,7 @@ class TurnEvents:
         elif kind == "captured":
             self.recorded = payload.get("status") in ("queued", "duplicate", "done")
             self.unrecorded = not self.recorded and bool(payload.get("degraded"))
+            self.noted = self.recorded or self.unrecorded
             self.turn_ids += payload.get("turns", ())
         elif kind == "policy":
             yield "policy", {key: value for key, value in payload.items() if key != "type"}

@@ -41,6 +41,7 @@ from threadkeep.gateway.run_models import (
     thread_of_run,
     token_of_run,
 )
+from threadkeep.gateway.stall_guard import StallGuard
 from threadkeep.ids import new_id
 from threadkeep.json_logs import OwnerDigests
 from threadkeep.models.base import SPEAKER_KEY
@@ -105,6 +106,7 @@ class RunRegistry:
         self.children = asyncio.Semaphore(CHILDREN)
         secret = tk.app.settings.erasure_key
         self._owners_in_logs = OwnerDigests(secret.get_secret_value() if secret else None)
+        self._stall_guard = StallGuard(tk)
         self._draining = False
         self._draining_task: asyncio.Task[None] | None = None
 
@@ -139,6 +141,7 @@ class RunRegistry:
             await asyncio.wait([*self._tasks], timeout=LEARNING_SECONDS)
         for task in [*self._tasks]:
             task.cancel()
+        await self._stall_guard.aclose()
 
     def of_thread(self, owner: Owner, thread_id: str) -> list[ChatRun]:
         """Return the runs on a thread that are kept in this process, the newest first."""
@@ -183,6 +186,7 @@ class RunRegistry:
         Raises:
             OverloadedError: Too many runs are in progress.
             RestartingError: The process is stopping.
+            StorageUnavailableError: The storage of the threads has stalled.
             ThreadBusyError: Another run is at work on the thread, and the request is not to wait.
             NothingToResumeError: The request answers what the thread does not ask.
             ProblemError: The owner has too many turns in progress, or the key is one of another request.
@@ -210,11 +214,15 @@ class RunRegistry:
             return earlier
         run.emit(*run.events.begin(run.run_id, request.thread_id))
         run.task = asyncio.create_task(self._drive(run), name=f"run {run.run_id[:32]}")
-        self._tasks.add(run.task)
-        run.task.add_done_callback(self._tasks.discard)
+        self._track(run.task)
         if request.call is not None and (request.call.answers or request.call.strategy == "reject"):
             await self._require_begun(run)
         return run
+
+    def _track(self, task: asyncio.Task[None]) -> None:
+        """Let :meth:`drain` wait for *task*."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _admit(self, run: ChatRun) -> ChatRun | RunElsewhere | None:
         """Wait for a place, and claim the key; return the run that has the key, which then keeps it."""
@@ -399,6 +407,7 @@ class RunRegistry:
         if self._draining:
             msg = "The server is stopping; nothing of this turn was kept. Try again in a moment."
             raise RestartingError(msg)
+        self._stall_guard.require_answering()
 
     async def _reset(self, owner: Owner, thread_id: str, run_id: str, status: Status, number: int) -> bytes:
         about = {"run_id": run_id, "thread_id": thread_id}
@@ -456,7 +465,11 @@ class RunRegistry:
         if run.stop == "restarting":
             failure = RestartingError("The server is stopping. Send the message again.")
         status = _status_of(run, failure)
-        await self._settle(run, status)
+        settling = self._settle(run, status)
+        if isinstance(failure, StorageError):  # the client has waited for the storage already
+            self._track(asyncio.create_task(settling))
+        else:
+            await settling
         run.failure = failure
         await self._settle_claim(run)
         run.status, run.updated_at = status, SystemClock().now()
@@ -481,7 +494,9 @@ class RunRegistry:
         saver: Any = self._graph.checkpointer
         begun = run.buffer.last
         try:
-            async with saver.leased(self._view.config(request.owner, **thread, multitask_strategy=call.strategy)):
+            lease = saver.leased(self._view.config(request.owner, **thread, multitask_strategy=call.strategy))
+            async with self._stall_guard.watching() as suspicion, lease:
+                suspicion.cancel()
                 self._stop_others(run, call.strategy)
                 if call.answers:
                     await self._require_question(config, call)
@@ -491,7 +506,12 @@ class RunRegistry:
             if request.call is not None or run.buffer.last > begun:
                 raise
             # The thread cannot be read: the user is answered without it, and "recorded" says that nothing was kept.
+            # Memory is off: a storage that is back by then would learn from a message that is in no thread.
             run.began.set()
+            run.events.noted = True
+            alone: dict[str, Any] = {**thread, "memory": False}
+            off: Any = self._view.config(request.owner, **alone).get("configurable", {})
+            config["configurable"] |= off
             await self._relay(run, self._graph.copy({"checkpointer": None}), call.given, config)
 
     def _chat_call(self, run: ChatRun) -> GraphCall:
@@ -545,9 +565,9 @@ class RunRegistry:
             await self._note(run, status)
 
     async def _note(self, run: ChatRun, status: Status) -> None:
-        """Note the end of the turn in the list of threads, unless the middleware did."""
+        """Note the end of the turn in the list of threads, unless the middleware does."""
         request = run.request
-        if status == "done" and run.events.recorded:
+        if status == "done" and run.events.noted:
             return
         noted: Literal["idle", "interrupted", "error"] = status if status in ("interrupted", "error") else "idle"
         threads = self._tk.for_owner(request.owner).threads

@@ -18,12 +18,14 @@ from typing import Any, Final
 from rich.console import Console
 
 from tests.gateway.load.figures import Figure
+from tests.gateway.load.stalled import stalled
 from tests.gateway.load.streaming import latency, overhead, streams
 from tests.gateway.load.throughput import scaling, throughput
 
 PARTS: Final[dict[str, Callable[..., Coroutine[Any, Any, list[Figure]]]]] = {
     "throughput": throughput,
     "scaling": scaling,
+    "stalled": stalled,
     "overhead": overhead,
     "latency": latency,
     "streams": streams,

@@ -31,6 +31,7 @@ class Stream:
         recalled: The texts that were recalled.
         words: How many words of the reply came, as far as its client counts them.
         spoke: When the first of them came, as time.monotonic says it.
+        retries: Whether the client is told when to try again.
     """
 
     status: int = 0
@@ -42,6 +43,7 @@ class Stream:
     recalled: list[str] = field(default_factory=list[str])
     words: int = 0
     spoke: float = 0.0
+    retries: bool = False
 
     @property
     def complete(self) -> bool:
@@ -132,6 +134,7 @@ async def _events(
             seen.status = int((await reader.readline()).split()[1])
             kind = b""
             while line := await reader.readline():
+                seen.retries |= line.lower().startswith(b"retry-after:")
                 seen.size += len(line) if line.startswith((b"id: ", b"event: ", b"data: ")) else 0
                 if line.startswith(b"event: "):
                     kind = line[7:].strip()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final, Self
@@ -30,15 +30,22 @@ class Bench:
         pause: The seconds before each.
         postgres: Whether the storage is PostgreSQL; else each server has a SQLite file of its own.
         environment: Settings of the gateways and workers.
+        provider: The provider of tokens; ``None``: one of its own.
     """
 
     def __init__(
-        self, *, words: int, pause: float, postgres: bool = False, environment: dict[str, str] | None = None
+        self,
+        *,
+        words: int,
+        pause: float,
+        postgres: bool = False,
+        environment: Mapping[str, str] | None = None,
+        provider: OidcProvider | None = None,
     ) -> None:
         self._stack = ExitStack()
         self._paced = {"LOAD_WORDS": str(words), "LOAD_PAUSE": str(pause), "PYTHONPATH": os.pathsep.join(sys.path)}
         self._environment = environment or {}
-        self.provider = self._stack.enter_context(OidcProvider())
+        self.provider = provider or self._stack.enter_context(OidcProvider())
         self.postgres = self._stack.enter_context(PostgresServer({"max_connections": "200"})) if postgres else None
 
     def __enter__(self) -> Self:
