@@ -321,20 +321,27 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
         if record.usage:
             value["usage"] = spell_usage(record.usage)
     else:
-        value["messages"] = [
-            {"role": message.role, "text": message.text, "message_id": message.message_id} for message in turn.messages
-        ]
-        value |= {"recalled": list(turn.recalled), "tries": record.tries, "reason": record.reason}
-        if record.worker is not None and record.state == "pending":
-            value["worker"] = record.worker
-        if record.trace is not None:
-            value["trace"] = record.trace
+        value |= _spell_unlearnt(record)
     due = {
         "pending": Due(DUE, due_at or turn.at),
         "failed": Due(DUE_PARKED, due_at or turn.at),
         "done": None,
     }[record.state]
     return Put(turns_namespace(owner), turn.turn_id, value, due=due, expect=expect)
+
+
+def _spell_unlearnt(record: TurnRecord) -> dict[str, Any]:
+    """Return what a record has until its turn is learnt from."""
+    rows = [{"role": one.role, "text": one.text, "message_id": one.message_id} for one in record.turn.messages]
+    value = {
+        "messages": rows,
+        "recalled": list(record.turn.recalled),
+        "tries": record.tries,
+        "reason": record.reason,
+        "worker": record.worker if record.state == "pending" else None,
+        "trace": record.trace,
+    }
+    return {name: field for name, field in value.items() if field is not None or name == "reason"}
 
 
 def trace_puts(turn: SpokenTurn, owner: Owner) -> list[Put]:
