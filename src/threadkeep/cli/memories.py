@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_values
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -48,12 +49,33 @@ ApprovedBy = Annotated[
     typer.Option(help="The person who approved it; required for a statement about how to behave.", show_default=False),
 ]
 Kind = Annotated[str | None, typer.Option(help="Only semantic, episodic or procedural ones.", show_default=False)]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", help="Only with this tag; may be repeated: with all.", show_default=False)
+]
+AnyTags = Annotated[
+    list[str] | None,
+    typer.Option("--any-tag", help="Only with one of these tags; may be repeated.", show_default=False),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", help="Only with this NAME=VALUE; may be repeated. VALUE is JSON or text.", show_default=False
+    ),
+]
+NewTags = Annotated[list[str] | None, typer.Option("--tag", help="A tag; may be repeated.", show_default=False)]
+NewMetadata = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", help="NAME=VALUE; may be repeated. VALUE is JSON or text.", show_default=False),
+]
 
 
 @app.command("list")
 def list_(
     user: User = DEFAULT_USER,
     kind: Kind = None,
+    tag: Tags = None,
+    any_tag: AnyTags = None,
+    metadata: Metadata = None,
     limit: Annotated[int, typer.Option(min=1)] = 50,
     offset: Annotated[int, typer.Option(min=0)] = 0,
     data_dir: DataDir = None,
@@ -61,7 +83,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """List memories, most recently changed first."""
-    memories = read(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
+    wanted = _labels(tag, any_tag, metadata)
+    memories = read(
+        lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset, **wanted), data_dir
+    )
     lines = map(_line, memories) if memories else [f"Nothing is remembered about {plain(user)}."]
     emit(memories, lines, json=json)
 
@@ -71,6 +96,9 @@ def search(
     query: str,
     user: User = DEFAULT_USER,
     kind: Kind = None,
+    tag: Tags = None,
+    any_tag: AnyTags = None,
+    metadata: Metadata = None,
     limit: Annotated[int, typer.Option(min=1)] = 10,
     data_dir: DataDir = None,
     *,
@@ -80,7 +108,8 @@ def search(
     if not query.strip():
         msg = "The query is empty: pass words to search for, or run threadkeep memories list."
         raise InvalidInputError(msg)
-    results = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
+    wanted = _labels(tag, any_tag, metadata)
+    results = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit, **wanted), data_dir)
     lines = (_line(result.memory, score=result.score) for result in results)
     emit(results, lines if results else ["Nothing matches."], json=json)
 
@@ -92,7 +121,7 @@ def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = No
     pinned = ", pinned" if memory.pinned else ""
     lines = [
         plain(memory.text),
-        f"  {memory.kind}, {memory.status}, revision {memory.revision}{pinned}",
+        f"  {memory.kind}, {memory.status}, revision {memory.revision}{pinned}{_labelled(memory)}",
         *(f"  said by {_origin(source)}" for source in memory.sources),
         *(f"  until {old.replaced_at:%Y-%m-%d %H:%M}: {plain(old.text)}" for old in memory.history),
     ]
@@ -104,6 +133,8 @@ def add(
     text: str,
     user: User = DEFAULT_USER,
     kind: Annotated[str, typer.Option(help="semantic, episodic or procedural.")] = "semantic",
+    tag: NewTags = None,
+    metadata: NewMetadata = None,
     data_dir: DataDir = None,
     *,
     pin: Annotated[bool, typer.Option(help="Never let it expire.")] = False,
@@ -113,7 +144,13 @@ def add(
     """Remember a statement; a statement about how to behave becomes a proposal."""
     result = run(
         lambda tk: tk.memories.remember(
-            text, owner=user, kind=_kind(kind) or "semantic", pinned=pin, approved_by=approved_by
+            text,
+            owner=user,
+            kind=_kind(kind) or "semantic",
+            pinned=pin,
+            approved_by=approved_by,
+            tags=tag or (),
+            metadata=_metadata(metadata),
         ),
         data_dir,
         creates=True,
@@ -178,6 +215,26 @@ def pin(
     """Keep a memory from expiring."""
     memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.pin(one, owner=user, pinned=not undo)), data_dir)
     emit(memory, [f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}"], json=json)
+
+
+@app.command()
+def label(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tag: NewTags = None,
+    metadata: NewMetadata = None,
+    data_dir: DataDir = None,
+    *,
+    no_tags: Annotated[bool, typer.Option("--no-tags", help="Remove all tags.")] = False,
+    no_metadata: Annotated[bool, typer.Option("--no-metadata", help="Remove all metadata.")] = False,
+    json: Json = False,
+) -> None:
+    """Replace the tags or the metadata of a memory."""
+    tags = [] if no_tags else tag
+    values = {} if no_metadata else None if metadata is None else _metadata(metadata)
+    change = _with_id(memory_id, user, lambda tk, one: tk.memories.label(one, owner=user, tags=tags, metadata=values))
+    memory = run(change, data_dir)
+    emit(memory, [f"Labelled {memory.memory_id}{_labelled(memory)}"], json=json)
 
 
 @app.command()
@@ -363,6 +420,31 @@ def _origin(source: Source) -> str:
     message = f", message {plain(source.message_id)}" if source.message_id else ""
     date = f", {source.at:%Y-%m-%d %H:%M}" if source.at else ""
     return f"{source.speaker}{thread}{message}{date}"
+
+
+def _labelled(memory: Memory) -> str:
+    """Return the tags and metadata of *memory* for people."""
+    values = [f"{name}={value}" for name, value in memory.metadata.items()]
+    return "".join(f", {plain(one)}" for one in (*(f"#{tag}" for tag in memory.tags), *values))
+
+
+def _labels(tags: list[str] | None, any_tags: list[str] | None, metadata: list[str] | None) -> dict[str, Any]:
+    return {"tags": tags or (), "any_tags": any_tags or (), "metadata": _metadata(metadata)}
+
+
+def _metadata(pairs: list[str] | None) -> dict[str, Any]:
+    """Return NAME=VALUE pairs as metadata; a value that is no JSON is a text."""
+    values: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, separator, text = pair.partition("=")
+        if not separator:
+            msg = f"--metadata is {pair[:40]!r}; write NAME=VALUE."
+            raise InvalidInputError(msg)
+        try:
+            values[name] = json_values.loads(text)
+        except ValueError:
+            values[name] = text
+    return values
 
 
 def _kind(name: str | None) -> KindOf | None:

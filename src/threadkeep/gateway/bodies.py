@@ -80,6 +80,8 @@ class MemoryBody(BaseModel):
         valid_to: Until when it was true.
         pinned: Whether it never expires.
         approved_by: The person who approved it.
+        tags: The application's words.
+        metadata: The application's names and values.
     """
 
     memory_id: str
@@ -95,6 +97,8 @@ class MemoryBody(BaseModel):
     valid_to: datetime | None
     pinned: bool
     approved_by: Shown | None
+    tags: list[Shown]
+    metadata: dict[Shown, Shown | float | bool | None]
 
 
 class FoundBody(BaseModel):
@@ -227,6 +231,8 @@ def memory_body(memory: Memory) -> MemoryBody:
         valid_to=memory.valid_to,
         pinned=memory.pinned,
         approved_by=memory.approval.by if memory.approval else None,
+        tags=[*memory.tags],
+        metadata={**memory.metadata},
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, cast, get_args
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
+from threadkeep.memories.labels import metadata_of, tags_of
 from threadkeep.memories.models import (
     NEEDS_APPROVAL,
     Approval,
@@ -212,6 +213,8 @@ def memory_of(item: Item) -> Memory | None:
         approval=approval,
         merged_into=MemoryId(merged) if isinstance(merged := get("merged_into"), str) else None,
         archived=_archived_of(archived) if (archived := get("archived")) else None,
+        tags=tags_of(tags) if (tags := get("tags")) else (),
+        metadata=metadata_of(metadata) if (metadata := get("metadata")) else {},
     )
 
 
@@ -244,6 +247,8 @@ def value_of(memory: Memory) -> dict[str, Any]:
         "derived_from": list(memory.derived_from),
         "approval": spell_approval(memory.approval) if memory.approval else None,
         "merged_into": memory.merged_into,
+        "tags": list(memory.tags),
+        "metadata": dict(memory.metadata) or None,
     }
     if memory.namespace[:1] == (SUMMARIES,):
         value["thread_id"] = first.thread_id if first else None
@@ -518,6 +523,8 @@ def parsed(line: str) -> NewMemory | None:
         pinned=memory.pinned,
         memory_id=MemoryId(key or short_digest("imported", memory.kind, same_words(memory.text))),
         history=tuple(_imported_version(old) for old in memory.history),
+        tags=memory.tags,
+        metadata=memory.metadata,
     )
 
 

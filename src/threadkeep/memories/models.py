@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from html import escape
 from itertools import repeat
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.memories.labels import Metadata, Scalar, have
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, gist_of, normalised, same_meaning, same_words, signature
 
@@ -148,6 +149,8 @@ class Memory:
         approval: Who approved it, where that was needed or done; such a memory does not expire.
         merged_into: The memory that says the same and is recalled in its place.
         archived: When and why it was laid aside, where it was.
+        tags: Words of the application's, each once.
+        metadata: Names and values of the application's: strings, numbers, truth values or ``None``.
     """
 
     memory_id: MemoryId
@@ -168,6 +171,8 @@ class Memory:
     approval: Approval | None = None
     merged_into: MemoryId | None = None
     archived: Archived | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
     def taught_by(self, turn_id: str) -> Taught | None:
         """Return what a turn said of this memory; ``None``: no version of it comes from the turn."""
@@ -220,6 +225,9 @@ class MemoryFilter:
         thread_id: A thread in which they were said.
         pinned: Whether they are pinned.
         since: When they were changed at the earliest.
+        tags: Tags that they all have.
+        any_tags: Tags of which they have one at least.
+        metadata: Names that they have with these values.
     """
 
     kind: Kind | None = None
@@ -227,6 +235,14 @@ class MemoryFilter:
     thread_id: str | None = None
     pinned: bool | None = None
     since: datetime | None = None
+    tags: frozenset[str] = frozenset()
+    any_tags: frozenset[str] = frozenset()
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it leaves every memory in."""
+        return self == MemoryFilter()
 
     def matches(self, memory: Memory) -> bool:
         """Return whether *memory* is one of them."""
@@ -236,6 +252,9 @@ class MemoryFilter:
             and self.pinned in (None, memory.pinned)
             and (self.since is None or memory.updated_at >= self.since)
             and (self.thread_id is None or any(one.thread_id == self.thread_id for one in memory.sources))
+            and self.tags.issubset(memory.tags)
+            and (not self.any_tags or not self.any_tags.isdisjoint(memory.tags))
+            and have(memory.metadata, self.metadata)
         )
 
 
@@ -254,6 +273,8 @@ class NewMemory:
         memory_id: Its key; ``None``: a new one. An existing memory with this key is left as it is.
         approval: Who approved it; needed where not only the user or an import stands behind it.
         history: What it said before, oldest first, where it is moved in.
+        tags: See :class:`Memory`; at most 32 of 64 characters.
+        metadata: See :class:`Memory`; at most 32 names.
     """
 
     text: str
@@ -266,6 +287,8 @@ class NewMemory:
     memory_id: MemoryId | None = None
     approval: Approval | None = None
     history: tuple[Version, ...] = ()
+    tags: Sequence[str] = ()
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from threadkeep.memories.codec import (
     row_of,
     uses_namespace,
 )
+from threadkeep.memories.labels import Metadata, check_metadata, check_tags
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
@@ -262,6 +263,8 @@ class MemoryRepository(MemoryReader):
         """
         for text in (new.text, *(old.text for old in new.history)):
             _valid(text)
+        check_tags(new.tags)
+        check_metadata(new.metadata)
 
     async def correct(
         self,
@@ -317,15 +320,35 @@ class MemoryRepository(MemoryReader):
         )
         return await self.require(memory_id, owner=owner)
 
+    async def label(
+        self, memory_id: str, *, owner: Owner, tags: Sequence[str] | None = None, metadata: Metadata | None = None
+    ) -> Memory:
+        """Replace the tags or the metadata of a memory; ``None`` leaves them.
+
+        Raises:
+            InvalidInputError: They cannot be kept.
+            MemoryNotFoundError: The owner has no such memory.
+        """
+        changes: dict[str, Any] = {}
+        if tags is not None:
+            changes["tags"] = check_tags(tags, redact=self._redact)
+        if metadata is not None:
+            changes["metadata"] = check_metadata(metadata, redact=self._redact)
+        return await self._change(memory_id, owner, changes)
+
     async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
+        return await self._change(memory_id, owner, {"pinned": pinned})
+
+    async def _change(self, memory_id: str, owner: Owner, changes: Mapping[str, Any]) -> Memory:
+        """Change fields of a memory other than its text, and return it."""
 
         async def commit() -> None:
             item = await self.item(memory_id, owner)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
                 return
-            put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
+            put = put_of(replace(memory, **changes), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
             await self._audited_writer.commit(owner, [put], by=USER)
 
         await retry_conflicts(commit, message=_changed_again(memory_id), memory_id=memory_id)
@@ -531,6 +554,8 @@ class MemoryRepository(MemoryReader):
             pinned=new.pinned,
             approval=new.approval,
             history=tuple(replace(old, text=self._checked(old.text)) for old in new.history),
+            tags=check_tags(new.tags, redact=self._redact),
+            metadata=check_metadata(new.metadata, redact=self._redact),
         )
 
     def _checked(self, text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypedDict
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
+from threadkeep.memories.labels import Metadata, check_metadata, check_tags
 from threadkeep.memories.models import Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
 from threadkeep.service import Service, operation
 
@@ -19,7 +20,20 @@ if TYPE_CHECKING:
     from threadkeep.memories.retention import RetentionReport
     from threadkeep.recall.models import Recalled
 
-_EVERY: Final = (None,) * 5
+
+class _Labels(TypedDict):
+    tags: frozenset[str]
+    any_tags: frozenset[str]
+    metadata: Metadata
+
+
+def _labels(tags: Sequence[str], any_tags: Sequence[str], metadata: Metadata | None) -> _Labels:
+    """Return the checked tags and metadata of a filter."""
+    return {
+        "tags": frozenset(check_tags(tags)),
+        "any_tags": frozenset(check_tags(any_tags, name="any_tags")),
+        "metadata": {} if metadata is None else check_metadata(metadata),
+    }
 
 
 class MemoryService(Service):
@@ -40,6 +54,8 @@ class MemoryService(Service):
         valid_from: datetime | None = None,
         pinned: bool = False,
         approved_by: str | None = None,
+        tags: Sequence[str] = (),
+        metadata: Metadata | None = None,
     ) -> RememberResult:
         """Keep a statement of 1–8,000 characters; a statement that an active memory makes already is a duplicate.
 
@@ -47,13 +63,26 @@ class MemoryService(Service):
         a document, or it is how to behave: *kind* is ``procedural``, or the text is like "Always answer in French."
         Pass *approved_by* if a person has approved it.
 
+        *tags* are at most 32 words of 64 characters, and *metadata* at most 32 names with strings, numbers, truth values
+        or ``None``. Lists and searches filter by both. They are no part of what is recalled, and a duplicate keeps its
+        own.
+
         Raises:
-            InvalidInputError, TooLargeError: The text cannot be kept.
+            InvalidInputError, TooLargeError: The text, a tag or the metadata cannot be kept.
             OptedOutError: The owner wants no memory.
         """
         owner = self._scope.resolve(owner)
         sources = (source,) if source else ()
-        new = NewMemory(text, kind, sources, valid_from=valid_from, pinned=pinned, approval=self._approval(approved_by))
+        new = NewMemory(
+            text,
+            kind,
+            sources,
+            valid_from=valid_from,
+            pinned=pinned,
+            approval=self._approval(approved_by),
+            tags=tags,
+            metadata={} if metadata is None else metadata,
+        )
         self._services.opt_outs.require_wanted(owner, source.thread_id if source else None)
         return await self._services.proposal_repository.keep(new, owner=owner)
 
@@ -146,6 +175,9 @@ class MemoryService(Service):
         thread_id: str | None = None,
         pinned: bool | None = None,
         since: datetime | None = None,
+        tags: Sequence[str] = (),
+        any_tags: Sequence[str] = (),
+        metadata: Metadata | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[Memory]:
@@ -158,13 +190,17 @@ class MemoryService(Service):
             thread_id: Said in this thread only.
             pinned: Pinned ones only, or those that are not.
             since: Changed then or later only.
+            tags: With all of these tags only.
+            any_tags: With one of these tags only.
+            metadata: With these names and values only.
             limit: How many at most.
             offset: How many are left out before.
         """
-        wanted = (kind, trust, thread_id, pinned, since)
+        labels = _labels(tags, any_tags, metadata)
+        wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         return await self._services.memory_reader.list(
             owner=self._scope.resolve(owner),
-            matches=None if wanted == _EVERY else MemoryFilter(*wanted).matches,
+            matches=None if wanted.is_empty else wanted.matches,
             limit=limit,
             offset=offset,
         )
@@ -181,19 +217,25 @@ class MemoryService(Service):
         *,
         owner: str | Owner | None = None,
         kind: Kind | None = None,
+        tags: Sequence[str] = (),
+        any_tags: Sequence[str] = (),
+        metadata: Metadata | None = None,
         limit: int = 10,
     ) -> list[Recalled]:
         """Return the memories most like *query*, best first, with scores in [0, 1].
 
+        Only those of *kind*, with all of *tags*, one of *any_tags*, and the names and values of *metadata*.
+
         A current index answers on the calling thread; otherwise Threadkeep's event loop brings it up to date first.
         """
         owner = self._scope.resolve(owner)
+        wanted = MemoryFilter(kind, **_labels(tags, any_tags, metadata))
         if self._services.connected:
-            found = self._services.recalls.try_search(query, owner=owner, kind=kind, limit=limit)
+            found = self._services.recalls.try_search(query, owner=owner, wanted=wanted, limit=limit)
             if found is not None:
                 return found
         return await self._services.run(
-            lambda: self._services.recalls.search(query, owner=owner, kind=kind, limit=limit)
+            lambda: self._services.recalls.search(query, owner=owner, wanted=wanted, limit=limit)
         )
 
     @operation
@@ -250,6 +292,24 @@ class MemoryService(Service):
     async def pin(self, memory_id: str, *, owner: str | Owner | None = None, pinned: bool = True) -> Memory:
         """Make a memory never expire, or let it expire again (``pinned=False``)."""
         return await self._services.memory_repository.pin(memory_id, owner=self._scope.resolve(owner), pinned=pinned)
+
+    @operation
+    async def label(
+        self,
+        memory_id: str,
+        *,
+        owner: str | Owner | None = None,
+        tags: Sequence[str] | None = None,
+        metadata: Metadata | None = None,
+    ) -> Memory:
+        """Replace the tags or the metadata of a memory; ``None`` leaves them as they are.
+
+        Raises:
+            InvalidInputError: They cannot be kept.
+            MemoryNotFoundError: The owner has no such memory.
+        """
+        owner = self._scope.resolve(owner)
+        return await self._services.memory_repository.label(memory_id, owner=owner, tags=tags, metadata=metadata)
 
     @operation
     async def history(self, memory_id: str, *, owner: str | Owner | None = None) -> tuple[Version, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast, get_args
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.codec import moment_of, sources_of, spell_sources
+from threadkeep.memories.labels import metadata_of, tags_of
 from threadkeep.memories.models import Kind, Speaker
 from threadkeep.proposals.models import Action, Cause, Decision, Proposal, State, Tombstone
 from threadkeep.storage.interface import Due, Expectation, Item, Namespace, Put
@@ -57,6 +58,8 @@ def proposal_put(proposal: Proposal, owner: Owner, *, expect: Expectation) -> Pu
         "expires_at": proposal.expires_at.isoformat(),
         "state": proposal.state,
         "key": proposal.key,
+        "tags": list(proposal.tags) or None,
+        "metadata": dict(proposal.metadata) or None,
         "decision": _spell_decision(decision) if decision else None,
     }
     return Put(
@@ -98,6 +101,8 @@ def proposal_of(item: Item) -> Proposal | None:
         decision=_decision_of(value.get("decision")),
         revision=item.revision,
         key=key if isinstance(key, str) else None,
+        tags=tags_of(value.get("tags")),
+        metadata=metadata_of(value.get("metadata")),
     )
 
 

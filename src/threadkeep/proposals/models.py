@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
 from threadkeep.ids import MemoryId, ProposalId
+from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Kind,
@@ -43,6 +44,8 @@ class NewProposal:
         base_revision: The memory's revision that the change was thought out for; ``None``: what it is now.
         reason: Why it is proposed, for the person who decides.
         key: The client's; the same key is the same proposal, however often it is made.
+        tags: Of a memory that is added.
+        metadata: Of a memory that is added.
     """
 
     text: str
@@ -53,6 +56,8 @@ class NewProposal:
     base_revision: int | None = None
     reason: str = ""
     key: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class Proposal:
         decision: How it was decided.
         revision: Of its row.
         key: The client's.
+        tags: Of a memory that is added.
+        metadata: Of a memory that is added.
     """
 
     proposal_id: ProposalId
@@ -118,6 +125,8 @@ class Proposal:
     decision: Decision | None = None
     revision: int = 0
     key: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
     def __repr__(self) -> str:
         """Return what is proposed on one line."""
@@ -230,7 +239,14 @@ def checked(new: NewProposal, redact: Callable[[str], str]) -> NewProposal:
         raise InvalidInputError(msg)
     text = "" if new.action == "forget" else statement(new.text, redact)
     key = None if new.key is None else checked_name(new.key, "key")
-    return replace(new, text=text, reason=redact(new.reason)[:MAX_COMMENT_CHARACTERS], key=key)
+    return replace(
+        new,
+        text=text,
+        reason=redact(new.reason)[:MAX_COMMENT_CHARACTERS],
+        key=key,
+        tags=check_tags(new.tags, redact=redact),
+        metadata=check_metadata(new.metadata, redact=redact),
+    )
 
 
 def statement(text: Any, redact: Callable[[str], str]) -> str:

@@ -136,6 +136,8 @@ class ProposalRepository:
             created_at=now,
             expires_at=now + self._lifetime,
             key=new.key,
+            tags=tuple(new.tags),
+            metadata=new.metadata,
         )
         try:
             put = proposal_put(proposal, owner, expect="absent")
@@ -176,7 +178,8 @@ class ProposalRepository:
             return (
                 self._not_kept(new, trust, reason, owner) if reason else await self._memories.remember(new, owner=owner)
             )
-        proposed = await self.propose(NewProposal(new.text, "add", new.kind, new.sources), owner=owner)
+        proposal = NewProposal(new.text, "add", new.kind, new.sources, tags=new.tags, metadata=new.metadata)
+        proposed = await self.propose(proposal, owner=owner)
         if proposed.memory_id is not None and (memory := await self._memories.get(proposed.memory_id, owner=owner)):
             return RememberResult("accepted" if proposed.status == "approved" else "duplicate", memory)
         kept = self._not_kept(new, trust, proposed.reason or "", owner)
@@ -201,7 +204,14 @@ class ProposalRepository:
             memory_id = str(new.memory_id)
             if policy.verdict(new.kind, "import") == "auto" or await self._memories.get(memory_id, owner=owner):
                 continue
-            proposal = NewProposal(new.text, kind=new.kind, sources=new.sources, key=f"import:{memory_id}")
+            proposal = NewProposal(
+                new.text,
+                kind=new.kind,
+                sources=new.sources,
+                key=f"import:{memory_id}",
+                tags=new.tags,
+                metadata=new.metadata,
+            )
             proposed[number] = await self.propose(proposal, owner=owner)
         return proposed
 
@@ -359,6 +369,8 @@ class ProposalRepository:
                 proposal.sources or (Source(proposal.trust),),
                 memory_id=proposal.memory_id,
                 approval=approval,
+                tags=proposal.tags,
+                metadata=proposal.metadata,
             )
             await self._memories.remember(
                 new,

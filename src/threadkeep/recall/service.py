@@ -19,6 +19,7 @@ from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_of, recalled_namespaces
+from threadkeep.memories.models import MemoryFilter
 from threadkeep.recall.excerpts import is_unchanged
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.selection import (
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from threadkeep.clock import Clock
     from threadkeep.ids import MemoryId, ThreadId
-    from threadkeep.memories.models import Kind, Memory
+    from threadkeep.memories.models import Memory
     from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
     from threadkeep.observability import Telemetry
@@ -74,6 +75,9 @@ _SEARCHED_AT_ONCE: Final = 64
 """A search on the calling thread reads at most so many memories."""
 
 _CHUNK: Final = 20
+
+EVERY: Final = MemoryFilter()
+"""A search among all memories."""
 
 RERANKER: Final = "reranker"
 """Stands in ``degraded`` if the candidates were not reranked."""
@@ -274,7 +278,7 @@ class RecallService:
         )
 
     def try_search(
-        self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10
+        self, query: str, *, owner: Owner, wanted: MemoryFilter = EVERY, limit: int = 10
     ) -> list[Recalled] | None:
         """Return what :meth:`search` would, on any thread and without I/O; ``None``: call that on the event loop.
 
@@ -282,7 +286,7 @@ class RecallService:
             InvalidInputError: As there.
         """
         _check(query, owner, limit=limit)
-        if kind is not None or limit > _SEARCHED_AT_ONCE:
+        if (wanted is not EVERY and not wanted.is_empty) or limit > _SEARCHED_AT_ONCE:
             return None
         prepared = self._search.try_prepare(owner.partition, lambda: self._search.parse(query))
         if prepared is None:
@@ -292,27 +296,31 @@ class RecallService:
         memories = ranking.memories(places)
         if len(memories) < len(places):
             return None
-        recalled = _recalled(ranking, places, [memories[place] for place in places], kind)
+        recalled = _recalled(ranking, places, [memories[place] for place in places], EVERY)
         self._note_use(recalled, owner)
         return recalled
 
-    async def search(self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10) -> list[Recalled]:
-        """Return the owner's *limit* memories most like *query*, best first, however little they are.
+    async def search(
+        self, query: str, *, owner: Owner, wanted: MemoryFilter = EVERY, limit: int = 10
+    ) -> list[Recalled]:
+        """Return the owner's *limit* memories most like *query* among those *wanted*, best first.
 
         Raises:
             InvalidInputError: *query* is not a string, or *limit* is negative.
             StorageError: The storage cannot be used.
         """
         _check(query, owner, limit=limit)
-        most = limit if kind is None else None
+        most = limit if wanted.is_empty else None
         ranking = await self._search.ranking(
             owner.partition, query, prefixes=recalled_namespaces(owner.label), limit=most
         )
         recalled: list[Recalled] = []
-        size = max(limit, 1) if kind is None else max(limit, _CHUNK)
+        size = max(limit, 1) if wanted.is_empty else max(limit, _CHUNK)
         for start in range(0, len(ranking.hits), size):
             places = range(len(ranking.hits))[start : start + size]
-            recalled += _recalled(ranking, places, await self._search.memories(owner.partition, ranking, places), kind)
+            recalled += _recalled(
+                ranking, places, await self._search.memories(owner.partition, ranking, places), wanted
+            )
             if len(recalled) >= limit:
                 break
         self._note_use(recalled[:limit], owner)
@@ -461,13 +469,13 @@ def _block(request: RecallRequest, query: Query | None) -> BlockRequest:
 
 
 def _recalled(
-    ranking: Ranking, places: Sequence[int], memories: Sequence[Memory | None], kind: Kind | None
+    ranking: Ranking, places: Sequence[int], memories: Sequence[Memory | None], wanted: MemoryFilter
 ) -> list[Recalled]:
-    """Return those of *memories*, at these *places*, that are of this *kind*; ``None``: of any."""
+    """Return those of *memories*, at these *places*, that are *wanted*."""
     return [
         Recalled(memory, score)
         for score, memory in zip(ranking.hits.scores(places), memories, strict=True)
-        if memory is not None and kind in (None, memory.kind)
+        if memory is not None and (wanted is EVERY or wanted.matches(memory))
     ]
 
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+)
 from pydantic_core import to_json
 
 from threadkeep.errors import RevisionConflictError, TooLargeError
@@ -53,6 +62,20 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
 IMPORT_LINES = 5_000
+MOST_TAGS = 32
+TAG_CHARACTERS = 64
+
+Tags = Annotated[list[Annotated[str, Field(max_length=TAG_CHARACTERS)]], Field(max_length=MOST_TAGS)]
+"""Words of the application's."""
+
+Values = Annotated[
+    dict[Annotated[str, Field(max_length=TAG_CHARACTERS)], Statement | StrictBool | StrictInt | StrictFloat | None],
+    Field(max_length=MOST_TAGS),
+]
+"""Names and values of the application's."""
+
+TagQuery = Annotated[list[str] | None, Query(max_length=MOST_TAGS)]
+"""Tags of a filter; the parameter may be repeated."""
 
 ItemKey = Annotated[str, StringConstraints(min_length=1, max_length=ID_CHARACTERS)]
 
@@ -78,6 +101,8 @@ class NewMemoryBody(BaseModel):
         pinned: Whether it never expires.
         valid_from: From when on it is true.
         approved: Whether the user approves it: how to behave is proposed otherwise. Needs the scope memory:review.
+        tags: Words to filter by.
+        metadata: Names and values to filter by: strings, numbers, truth values or ``null``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -87,6 +112,22 @@ class NewMemoryBody(BaseModel):
     pinned: bool = False
     valid_from: AwareDatetime | None = None
     approved: bool = False
+    tags: Tags = []
+    metadata: Values = {}
+
+
+class LabelsBody(BaseModel):
+    """The tags and metadata that a memory has from now on.
+
+    Attributes:
+        tags: The tags; ``None``: as they are.
+        metadata: The names and values; ``None``: as they are.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    tags: Tags | None = None
+    metadata: Values | None = None
 
 
 class CorrectionBody(BaseModel):
@@ -212,9 +253,13 @@ async def list_memories(
     thread_id: Annotated[str | None, Query(min_length=1, max_length=ID_CHARACTERS)] = None,
     pinned: bool | None = None,  # noqa: FBT001 - a parameter of the query
     since: AwareDatetime | None = None,
+    tag: TagQuery = None,
+    any_tag: TagQuery = None,
     memory_id: Annotated[list[ItemKey] | None, Query(max_length=100)] = None,
 ) -> MemoriesBody:
     """List the memories of the user, most recently changed first; *since*: changed then or later.
+
+    With *tag*, those with all of these tags; with *any_tag*, those with one of them.
 
     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
     """
@@ -222,6 +267,7 @@ async def list_memories(
         named = await client_of(request, principal).memories.get_many(memory_id)
         return MemoriesBody(memories=[memory_body(one) for one in named.values()], cursor=None)
     wanted: dict[str, Any] = {"kind": kind, "trust": trust, "thread_id": thread_id, "pinned": pinned, "since": since}
+    wanted |= {"tags": tag or [], "any_tags": any_tag or []}
     cursors, bound = request.app.state.gateway.cursors, ("memories", *(str(one or "") for one in wanted.values()))
     offset = await cursors.open(cursor, principal.owner, *bound)
     found = await client_of(request, principal).memories.list(limit=limit + 1, offset=offset, **wanted)
@@ -238,6 +284,8 @@ async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -
         pinned=body.pinned,
         valid_from=body.valid_from,
         approved_by=approver(principal, approved=body.approved),
+        tags=body.tags,
+        metadata=body.metadata,
     )
     return kept_body(result)
 
@@ -249,9 +297,12 @@ async def search_memories(
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     limit: Limit = 10,
     kind: Kind | None = None,
+    tag: TagQuery = None,
+    any_tag: TagQuery = None,
 ) -> FoundMemoriesBody:
-    """Return the memories that are most like *q*, best first."""
-    found = await client_of(request, principal).memories.search(q, kind=kind, limit=limit)
+    """Return the memories that are most like *q*, best first: with all of *tag*, and one of *any_tag*."""
+    memories = client_of(request, principal).memories
+    found = await memories.search(q, kind=kind, tags=tag or [], any_tags=any_tag or [], limit=limit)
     return found_body(found)
 
 
@@ -342,6 +393,13 @@ async def show_history(memory_id: ItemId, request: Request, principal: Reader) -
 async def explain_memory(memory_id: ItemId, request: Request, principal: Reader) -> WhyBody:
     """Return where a memory comes from."""
     return why_body(await client_of(request, principal).memories.why(memory_id))
+
+
+@router.put("/{memory_id}/labels")
+async def label_memory(memory_id: ItemId, body: LabelsBody, request: Request, principal: Writer) -> MemoryBody:
+    """Replace the tags or the metadata of a memory."""
+    memories = client_of(request, principal).memories
+    return memory_body(await memories.label(memory_id, tags=body.tags, metadata=body.metadata))
 
 
 @router.post("/{memory_id}/pin")
