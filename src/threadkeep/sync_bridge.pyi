@@ -29,6 +29,7 @@ from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, T
 from threadkeep.langgraph.window import History
 from threadkeep.memories.audited_writer import AuditEntry
 from threadkeep.memories.codec import Imported
+from threadkeep.memories.labels import Metadata
 from threadkeep.memories.maintenance import Merge
 from threadkeep.memories.models import (
     Forgotten,
@@ -178,6 +179,8 @@ class SyncMemoryService:
         valid_from: datetime | None = ...,
         pinned: bool = ...,
         approved_by: str | None = ...,
+        tags: Sequence[str] = ...,
+        metadata: Metadata | None = ...,
     ) -> RememberResult: ...
     def remember_many(
         self, news: Sequence[NewMemory], *, owner: str | Owner | None = ..., progress: Callable[[int], object] = ...
@@ -195,12 +198,23 @@ class SyncMemoryService:
         thread_id: str | None = ...,
         pinned: bool | None = ...,
         since: datetime | None = ...,
+        tags: Sequence[str] = ...,
+        any_tags: Sequence[str] = ...,
+        metadata: Metadata | None = ...,
         limit: int = ...,
         offset: int = ...,
     ) -> builtins.list[Memory]: ...
     def walk(self, *, owner: str | Owner | None = ...) -> builtins.list[Memory]: ...
     def search(
-        self, query: str, *, owner: str | Owner | None = ..., kind: Kind | None = ..., limit: int = ...
+        self,
+        query: str,
+        *,
+        owner: str | Owner | None = ...,
+        kind: Kind | None = ...,
+        tags: Sequence[str] = ...,
+        any_tags: Sequence[str] = ...,
+        metadata: Metadata | None = ...,
+        limit: int = ...,
     ) -> builtins.list[Recalled]: ...
     def correct(
         self,
@@ -214,6 +228,14 @@ class SyncMemoryService:
     ) -> Memory: ...
     def forget(self, memory_id: str, *, owner: str | Owner | None = ..., dry: bool = ...) -> Forgotten: ...
     def pin(self, memory_id: str, *, owner: str | Owner | None = ..., pinned: bool = ...) -> Memory: ...
+    def label(
+        self,
+        memory_id: str,
+        *,
+        owner: str | Owner | None = ...,
+        tags: Sequence[str] | None = ...,
+        metadata: Metadata | None = ...,
+    ) -> Memory: ...
     def history(self, memory_id: str, *, owner: str | Owner | None = ...) -> tuple[Version, ...]: ...
     def why(self, memory_id: str, *, owner: str | Owner | None = ...) -> Why: ...
     def undo(self, last: int = ..., *, owner: str | Owner | None = ...) -> Undone: ...

@@ -37,6 +37,33 @@ async def proposed(gateway: GatewayWorld, text: str, user: str = "ana") -> str:
 
 
 class TestMemories:
+    async def test_tags_and_metadata(self, open_gateway: Open, storage_url: str):
+        gateway = open_gateway(url=storage_url)
+        labels = {"tags": ["work", "home"], "metadata": {"week": 3, "open": True, "project": "atlas", "none": None}}
+        async with gateway.client() as client:
+            kept = await client.post("/memories", json={"text": "I live in Rome.", **labels})
+            memory_id = kept.json()["memory_id"]
+            await added(client, "I live with a cat.")
+            shown = (await client.get(f"/memories/{memory_id}")).json()
+            listed = (await client.get("/memories", params={"tag": ["work", "home"]})).json()["memories"]
+            found = (await client.get("/memories/search", params={"q": "live", "any_tag": "home"})).json()["found"]
+            changed = await client.put(f"/memories/{memory_id}/labels", json={"tags": ["x"]})
+            bad = [
+                {"tags": ["a" * 65]},
+                {"tags": [7]},
+                {"metadata": {"a": [1]}},
+                {"tags": [f"t{n}" for n in range(33)]},
+            ]
+            refused = [await client.post("/memories", json={"text": "I ski.", **one}) for one in bad]
+            gone = await client.put("/memories/unknown/labels", json={"tags": ["x"]})
+
+        assert {name: shown[name] for name in labels} == labels
+        assert [one["memory_id"] for one in listed] == [memory_id]
+        assert [one["memory"]["memory_id"] for one in found] == [memory_id]
+        assert (changed.json()["tags"], changed.json()["metadata"]) == (["x"], labels["metadata"])
+        assert [one.status_code for one in refused] == [422] * 4
+        assert gone.status_code == 404
+
     async def test_add_list_search_correct_forget(self, open_gateway: Open, storage_url: str):
         gateway = open_gateway(url=storage_url)
         async with gateway.client() as client:

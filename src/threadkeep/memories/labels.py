@@ -65,7 +65,7 @@ def tags_of(value: object) -> tuple[str, ...]:
 
 def metadata_of(value: object) -> dict[str, Scalar]:
     """Return the metadata of a stored row; invalid values are left out."""
-    rows = cast("Mapping[object, Any]", value) if isinstance(value, dict | Mapping) else {}
+    rows = dict(cast("Mapping[object, Any]", value)) if isinstance(value, Mapping) else {}
     return {key: one for key, one in rows.items() if isinstance(key, str) and isinstance(one, Scalar)}
 
 

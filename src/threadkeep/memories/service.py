@@ -63,9 +63,9 @@ class MemoryService(Service):
         a document, or it is how to behave: *kind* is ``procedural``, or the text is like "Always answer in French."
         Pass *approved_by* if a person has approved it.
 
-        *tags* are at most 32 words of 64 characters, and *metadata* at most 32 names with strings, numbers, truth values
-        or ``None``. Lists and searches filter by both. They are no part of what is recalled, and a duplicate keeps its
-        own.
+        *tags* are at most 32 words of 64 characters, and *metadata* at most 32 names with strings, numbers, truth
+        values or ``None``. Lists and searches filter by both. They are no part of what is recalled, and a duplicate
+        keeps its own.
 
         Raises:
             InvalidInputError, TooLargeError: The text, a tag or the metadata cannot be kept.
@@ -166,7 +166,7 @@ class MemoryService(Service):
         return {**await self._services.memory_reader.get_many(memory_ids, owner=resolved)}
 
     @operation
-    async def list(
+    async def list(  # noqa: PLR0913 - a filter each
         self,
         *,
         owner: str | Owner | None = None,

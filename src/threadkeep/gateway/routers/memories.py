@@ -243,7 +243,7 @@ class ImportedBody(BaseModel):
 
 
 @router.get("")
-async def list_memories(
+async def list_memories(  # noqa: PLR0913, PLR0917 - a parameter of the query each
     request: Request,
     principal: Reader,
     limit: Limit = 50,
