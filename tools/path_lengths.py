@@ -36,7 +36,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store get": (14, 42),
     "checkpoint put": (17, 110),
     "checkpoint get": (16, 115),
-    "command: memories list": (28, 460),
+    "command: memories list": (28, 468),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

@@ -239,11 +239,6 @@ class MemoryFilter:
     any_tags: frozenset[str] = frozenset()
     metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it leaves every memory in."""
-        return self == MemoryFilter()
-
     def matches(self, memory: Memory) -> bool:
         """Return whether *memory* is one of them."""
         return (
@@ -256,6 +251,10 @@ class MemoryFilter:
             and (not self.any_tags or not self.any_tags.isdisjoint(memory.tags))
             and have(memory.metadata, self.metadata)
         )
+
+
+EVERY: Final = MemoryFilter()
+"""All memories."""
 
 
 @dataclass(frozen=True, slots=True)

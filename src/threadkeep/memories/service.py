@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags
-from threadkeep.memories.models import Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
+from threadkeep.memories.models import EVERY, Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
 from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from threadkeep.recall.models import Recalled
 
 
-class _Labels(TypedDict):
+class _Labels(TypedDict, total=False):
     tags: frozenset[str]
     any_tags: frozenset[str]
     metadata: Metadata
@@ -34,6 +34,9 @@ def _labels(tags: Sequence[str], any_tags: Sequence[str], metadata: Metadata | N
         "any_tags": frozenset(check_tags(any_tags, name="any_tags")),
         "metadata": {} if metadata is None else check_metadata(metadata),
     }
+
+
+_NO_LABELS: Final = ((), (), None)
 
 
 class MemoryService(Service):
@@ -196,11 +199,11 @@ class MemoryService(Service):
             limit: How many at most.
             offset: How many are left out before.
         """
-        labels = _labels(tags, any_tags, metadata)
+        labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         return await self._services.memory_reader.list(
             owner=self._scope.resolve(owner),
-            matches=None if wanted.is_empty else wanted.matches,
+            matches=None if wanted == EVERY else wanted.matches,
             limit=limit,
             offset=offset,
         )
@@ -229,7 +232,8 @@ class MemoryService(Service):
         A current index answers on the calling thread; otherwise Threadkeep's event loop brings it up to date first.
         """
         owner = self._scope.resolve(owner)
-        wanted = MemoryFilter(kind, **_labels(tags, any_tags, metadata))
+        labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
+        wanted = MemoryFilter(kind, **labels)
         if self._services.connected:
             found = self._services.recalls.try_search(query, owner=owner, wanted=wanted, limit=limit)
             if found is not None:

@@ -19,7 +19,7 @@ from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_of, recalled_namespaces
-from threadkeep.memories.models import MemoryFilter
+from threadkeep.memories.models import EVERY, MemoryFilter
 from threadkeep.recall.excerpts import is_unchanged
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.selection import (
@@ -75,9 +75,6 @@ _SEARCHED_AT_ONCE: Final = 64
 """A search on the calling thread reads at most so many memories."""
 
 _CHUNK: Final = 20
-
-EVERY: Final = MemoryFilter()
-"""A search among all memories."""
 
 RERANKER: Final = "reranker"
 """Stands in ``degraded`` if the candidates were not reranked."""
@@ -286,7 +283,7 @@ class RecallService:
             InvalidInputError: As there.
         """
         _check(query, owner, limit=limit)
-        if (wanted is not EVERY and not wanted.is_empty) or limit > _SEARCHED_AT_ONCE:
+        if wanted != EVERY or limit > _SEARCHED_AT_ONCE:
             return None
         prepared = self._search.try_prepare(owner.partition, lambda: self._search.parse(query))
         if prepared is None:
@@ -310,12 +307,12 @@ class RecallService:
             StorageError: The storage cannot be used.
         """
         _check(query, owner, limit=limit)
-        most = limit if wanted.is_empty else None
+        most = limit if wanted == EVERY else None
         ranking = await self._search.ranking(
             owner.partition, query, prefixes=recalled_namespaces(owner.label), limit=most
         )
         recalled: list[Recalled] = []
-        size = max(limit, 1) if wanted.is_empty else max(limit, _CHUNK)
+        size = max(limit, 1) if wanted == EVERY else max(limit, _CHUNK)
         for start in range(0, len(ranking.hits), size):
             places = range(len(ranking.hits))[start : start + size]
             recalled += _recalled(
