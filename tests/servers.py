@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import LiteralString
+from typing import Final, LiteralString
 
 import pytest
 
@@ -16,6 +16,9 @@ from tests.conftest import missing
 from tests.redis_cluster import RedisCluster
 from threadkeep.ids import new_id
 from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+
+SERVERS_IN_SOAK: Final = tuple(pytest.param(kind, marks=pytest.mark.soak) for kind in ("postgres", "redis", "mongodb"))
+"""Parameters of what stands on the storage's contract, which every backend is tested against in each run."""
 
 
 def server_url(variable: str, kind: type[Server]) -> Iterator[str]:

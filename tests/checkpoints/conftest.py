@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers import SERVERS_IN_SOAK
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.event_loop import EventLoopThread
@@ -16,7 +17,7 @@ from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Storage
 
-KINDS = ["memory", "sqlite", "postgres", "redis", "mongodb"]
+KINDS = ["memory", "sqlite", *SERVERS_IN_SOAK]
 TIMEOUT = timedelta(seconds=10)
 MASTER_KEY = "bm90IGEgc2VjcmV0OiBhIGtleSBvZiB0aGUgdGVzdHM="
 MakeCheckpointer = Callable[..., ThreadkeepCheckpointer]

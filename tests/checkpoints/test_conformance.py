@@ -19,23 +19,29 @@ from threadkeep.identity import Owner
 OWNER = Owner("ana@x.org", "https://issuer.example")
 
 
-@pytest.mark.parametrize(
-    ("owner", "encrypted"),
-    [
-        pytest.param(None, False, id="plain", marks=pytest.mark.slow),
-        pytest.param(OWNER, False, id="scoped", marks=pytest.mark.slow),
-        pytest.param(OWNER, True, id="encrypted"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("owner", [None, OWNER], ids=["plain", "scoped"])
 async def test_every_capability_passes_in_full(
-    kind: str, owner: Owner | None, encrypted: bool, home: EventLoopThread, places: Places, tmp_path: Path
+    kind: str, owner: Owner | None, home: EventLoopThread, places: Places, tmp_path: Path
 ):
+    await all_passes(kind, home, places, tmp_path, owner=owner)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres", "redis", "mongodb"], indirect=True)
+async def test_every_capability_passes_encrypted(kind: str, home: EventLoopThread, places: Places, tmp_path: Path):
+    """For an owner, on every storage in each run."""
+    await all_passes(kind, home, places, tmp_path, owner=OWNER, encrypted=True)
+
+
+async def all_passes(
+    kind: str, home: EventLoopThread, places: Places, folder: Path, *, owner: Owner | None, encrypted: bool = False
+) -> None:
     """All tests of all capabilities pass; none is left out."""
     clock = SystemClock()
 
     @checkpointer_test(name=f"{kind}-{owner}")
     async def factory() -> AsyncIterator[BaseCheckpointSaver[str]]:
-        url = places.url(kind, tmp_path / uuid4().hex / "memory.sqlite3")
+        url = places.url(kind, folder / uuid4().hex / "memory.sqlite3")
         storage = storage_at(url, key_prefix=uuid4().hex, encrypted=encrypted, clock=clock)
         checkpointer = ThreadkeepCheckpointer(storage, loop=home, clock=clock, timeout=TIMEOUT)
         yield checkpointer.scoped(owner) if owner else checkpointer

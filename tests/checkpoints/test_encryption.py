@@ -19,6 +19,7 @@ from tests.checkpoints.checkpoints import (
 )
 from tests.checkpoints.conftest import Places
 from tests.checkpoints.dumps import dump_of
+from tests.servers import SERVERS_IN_SOAK
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.identity import Owner
 
@@ -26,7 +27,7 @@ ANA = Owner("ana@x.org")
 HERE = config_of("1", checkpoint_ns="")
 Make = Callable[..., ThreadkeepCheckpointer]
 
-lasting = pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis", "mongodb"], indirect=True)
+lasting = pytest.mark.parametrize("kind", ["sqlite", *SERVERS_IN_SOAK], indirect=True)
 
 
 class Asked(TypedDict):

@@ -14,6 +14,7 @@ from langgraph.types import Command, interrupt
 
 from tests.checkpoints.checkpoints import Words, config_of, echo_graph
 from tests.checkpoints.test_fence import HERE, Gates, Make, gated, said
+from tests.servers import SERVERS_IN_SOAK
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.leases import LeaseTerms
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
@@ -332,7 +333,7 @@ class TestGettingFree:
         assert (await graph.ainvoke(said("outer"), HERE))["words"] == ["outer", "inner", "INNER"]
 
 
-EXPIRING = ["sqlite", "postgres", "redis", "mongodb"]
+EXPIRING = ["sqlite", *SERVERS_IN_SOAK]
 
 
 class TestAnotherProcess:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner, Result
 
 import threadkeep
+from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.settings import Settings

@@ -21,8 +21,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.main import get_command
-from typer.testing import CliRunner, Result
 
+from tests.command_line import CliRunner, Result
 from tests.fakes.pinecone_server import Fault, PineconeServer
 from threadkeep.cli import chat, installation, output
 from threadkeep.cli.main import app

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import threadkeep
+from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import CollectionNotFoundError
 

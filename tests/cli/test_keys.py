@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, SealError, SettingsError
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 import threadkeep
+from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, ProposalDecidedError, ProposalNotFoundError
 from threadkeep.settings import Settings

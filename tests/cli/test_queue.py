@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from tests.fakes.model_server import Hang, ModelServer
 from threadkeep.capture.extractors import Extraction, Extractor
 from threadkeep.capture.models import Turn

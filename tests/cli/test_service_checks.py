@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.cli.service_checks import NETWORK_FILE_SYSTEMS, file_system, is_default, user_rows
 from threadkeep.storage.interface import DatabaseUser

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.collections.models import collection
 from threadkeep.collections.service import MAX_PARTS

@@ -17,9 +17,9 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from tests.examples.curl import perform_commands
 from threadkeep.cli.main import app
 from threadkeep.testing import ScriptedModel

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import sample, write_locomo
 from threadkeep.cli.main import app

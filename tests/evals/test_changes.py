@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from tests.evals.embedding import WordsEmbedder
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError

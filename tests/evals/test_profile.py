@@ -6,8 +6,8 @@ import json
 from importlib.resources import files
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
 from threadkeep_evals.profile import HALVES, run_profile

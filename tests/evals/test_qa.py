@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from langchain_openai import ChatOpenAI
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from tests.evals.beam_file import write_beam
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo

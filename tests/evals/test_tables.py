@@ -4,8 +4,8 @@ import json
 from xml.etree import ElementTree as ET
 
 from rich.table import Table
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from tests.evals.beam_file import write_beam
 from tests.evals.locomo_file import write_locomo
 from threadkeep.cli.main import app

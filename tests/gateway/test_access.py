@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import AUDIENCE, OidcProvider
 from tests.gateway.test_sessions import Browser, with_browsers

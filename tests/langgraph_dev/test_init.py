@@ -12,8 +12,8 @@ from typing import Any, Final
 import httpx
 import pytest
 from langgraph_sdk import get_sync_client
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from tests.langgraph_dev.conftest import serving
 from threadkeep.cli.main import app
 from threadkeep.identity import Owner

@@ -10,9 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 from langchain.agents import create_agent
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel

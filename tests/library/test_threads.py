@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from langgraph.graph import START, StateGraph
 from langgraph.types import interrupt
-from typer.testing import CliRunner
 
 import threadkeep
 from tests.checkpoints.checkpoints import Words, echo_graph
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
 

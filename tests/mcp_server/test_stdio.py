@@ -13,8 +13,8 @@ import pytest
 from mcp import ClientSession, types
 from mcp.shared.context import RequestContext
 from pydantic import AnyUrl
-from typer.testing import CliRunner
 
+from tests.command_line import CliRunner
 from tests.mcp_server.test_tools import call, refusal
 from threadkeep.cli.main import app
 from threadkeep.mcp_server.clients import configurations

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.models import NewMemory, Source

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.errors import PartitionErasedError
 from threadkeep.identity import Owner

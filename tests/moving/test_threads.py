@@ -20,10 +20,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
-from typer.testing import CliRunner
 
 import threadkeep
 from tests.checkpoints.checkpoints import ScriptedModel, config_of
+from tests.command_line import CliRunner
 from threadkeep import testing
 from threadkeep.cli.main import app
 from threadkeep.errors import (

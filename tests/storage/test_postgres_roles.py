@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from psycopg import AsyncConnection
-from typer.testing import CliRunner, Result
 
 import threadkeep
+from tests.command_line import CliRunner, Result
 from tests.servers import empty_postgres_database
 from tests.storage.postgres_world import ANA, commit, connected, get, make_user, note, run
 from tests.storage.test_postgres_schema import make_version_1, stages
