@@ -22,8 +22,9 @@ from tools.finding import ROOT
 
 SOURCES: Final = ROOT / "web"
 ASSETS: Final = ROOT / "src" / "threadkeep" / "web" / "assets"
+CLIENT: Final = ROOT / "packages" / "client-typescript"
 SCHEMA: Final = SOURCES / "src" / "api" / "schema.ts"
-_NOT_SOURCES: Final = frozenset({"node_modules", ".openapi.json"})
+_NOT_SOURCES: Final = frozenset({"node_modules"})
 _STATE: Final = ROOT / ".build" / "web"
 
 
@@ -32,11 +33,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.web", description=__doc__)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--api", action="store_true", help="write the types of the API into web/src/api/schema.ts")
+    group.add_argument("--client", action="store_true", help="build the client for TypeScript into its folder dist")
     group.add_argument("--check-api", action="store_true", help="fail if they are outdated")
     options = parser.parse_args()
     if options.api:
         install()
         SCHEMA.write_text(api_types(), "utf-8")
+    elif options.client:
+        check_client()
+        npm("run", "--silent", "build", folder=CLIENT)
     elif options.check_api:
         install()
         if api_types() != SCHEMA.read_text("utf-8"):
@@ -66,21 +71,28 @@ def build() -> Path:
     return ASSETS
 
 
-def install() -> None:
-    """Install the packages that the lock names, unless they are there."""
-    lock, installed = (SOURCES / "package-lock.json").read_bytes(), SOURCES / "node_modules" / ".installed"
+def install(folder: Path = SOURCES) -> None:
+    """Install the packages that the lock of a folder names, unless they are there."""
+    lock, installed = (folder / "package-lock.json").read_bytes(), folder / "node_modules" / ".installed"
     if not installed.exists() or installed.read_bytes() != lock:
-        npm("ci", "--no-audit", "--no-fund", "--silent")
+        npm("ci", "--no-audit", "--no-fund", "--silent", folder=folder)
         installed.write_bytes(lock)
 
 
-def api_types() -> str:
+def check_client() -> None:
+    """Write the types of the client for TypeScript, install what it needs, and check it."""
+    install()
+    install(CLIENT)
+    (CLIENT / "src" / "schema.ts").write_text(api_types("--default-non-nullable", "false"), "utf-8")
+    npm("run", "--silent", "check", folder=CLIENT)
+
+
+def api_types(*options: str) -> str:
     """Return the types of the OpenAPI document that the gateway serves."""
-    document = SOURCES / ".openapi.json"
-    document.write_text(json.dumps(openapi()), "utf-8")
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "schema.ts"
-        npm("exec", "--", "openapi-typescript", document.name, "--output", str(target), "--alphabetize")
+        document, target = Path(folder) / "openapi.json", Path(folder) / "schema.ts"
+        document.write_text(json.dumps(openapi()), "utf-8")
+        npm("exec", "--", "openapi-typescript", str(document), "--output", str(target), "--alphabetize", *options)
         return target.read_text("utf-8")
 
 
@@ -113,12 +125,12 @@ def node() -> Path:
     return Path(spec.origin).parent / "bin" / "node"
 
 
-def npm(*arguments: str) -> None:
-    """Run npm in ``web/``."""
+def npm(*arguments: str, folder: Path = SOURCES) -> None:
+    """Run npm in a folder, by default in ``web/``."""
     program = node()
     cli = program.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     variables = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
-    subprocess.run([program, cli, *arguments], cwd=SOURCES, env=variables, check=True, stdout=sys.stderr)
+    subprocess.run([program, cli, *arguments], cwd=folder, env=variables, check=True, stdout=sys.stderr)
 
 
 if __name__ == "__main__":
