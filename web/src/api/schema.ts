@@ -253,7 +253,9 @@ export interface paths {
         };
         /**
          * Search Collection
-         * @description Return the parts of documents that are most like *q*, best first.
+         * @description Return the parts of documents that have to do with *q*, best first.
+         *
+         *     *also* names further collections, and *where* is a JSON object of conditions on the documents' metadata.
          */
         get: operations["search_collection_api_collections__name__search_get"];
         put?: never;
@@ -363,6 +365,50 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/me/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Profile
+         * @description Return the slots of the user's profile, each with its values and their memories.
+         */
+        get: operations["show_profile_api_me_profile_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/me/profile/{slot}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Slot
+         * @description Make a slot say a text: correct the memory that fills it, or keep a new one.
+         */
+        put: operations["set_slot_api_me_profile__slot__put"];
+        post?: never;
+        /**
+         * Clear Slot
+         * @description Forget every memory that fills a slot.
+         */
+        delete: operations["clear_slot_api_me_profile__slot__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1248,6 +1294,17 @@ export interface components {
             choices: components["schemas"]["ChoiceBody"][];
         };
         /**
+         * ClearedBody
+         * @description What was forgotten to empty a slot.
+         *
+         *     Attributes:
+         *         memory_ids: The memories that are gone.
+         */
+        ClearedBody: {
+            /** Memory Ids */
+            memory_ids: string[];
+        };
+        /**
          * CorrectionBody
          * @description What is true instead.
          *
@@ -1937,15 +1994,27 @@ export interface components {
          * @description A part of a document. Its text is data: a document may say anything.
          *
          *     Attributes:
+         *         collection: The collection of the document.
          *         document_id: The document.
          *         title: Its title.
+         *         headings: The headings above it, the outermost first.
+         *         page: Its page or slide, from 1; null: the document has none.
+         *         citation: Document, headings and page in one line.
          *         place: The number of the part, from 0.
          *         text: What it says.
          *         score: In [0, 1], higher is closer.
          */
         PassageBody: {
+            /** Citation */
+            citation: string;
+            /** Collection */
+            collection: string;
             /** Document Id */
             document_id: string;
+            /** Headings */
+            headings: string[];
+            /** Page */
+            page: number | null;
             /**
              * Place
              * Format: int64
@@ -2050,6 +2119,63 @@ export interface components {
             title: string;
             trace_id?: string;
             type: string;
+        };
+        /**
+         * ProfileBody
+         * @description The profile of the user.
+         *
+         *     Attributes:
+         *         slots: All slots, in the order of the schema.
+         *         degraded: What was missing: ``embedder`` if slots were filled by words only.
+         */
+        ProfileBody: {
+            /** Degraded */
+            degraded: string[];
+            /** Slots */
+            slots: components["schemas"]["ProfileSlotBody"][];
+        };
+        /**
+         * ProfileSlotBody
+         * @description A slot of the profile.
+         *
+         *     Attributes:
+         *         name: Its name.
+         *         description: What belongs in it.
+         *         single: Whether it has one value at most.
+         *         values: What it says, newest first.
+         */
+        ProfileSlotBody: {
+            /** Description */
+            description: string;
+            /** Name */
+            name: string;
+            /** Single */
+            single: boolean;
+            /** Values */
+            values: components["schemas"]["ProfileValueBody"][];
+        };
+        /**
+         * ProfileValueBody
+         * @description What a slot says.
+         *
+         *     Attributes:
+         *         text: The statement, in the user's own words.
+         *         memory_id: The memory that says it.
+         *         at: When it was said.
+         *         earlier: Whether a newer value probably replaces it.
+         */
+        ProfileValueBody: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Earlier */
+            earlier: boolean;
+            /** Memory Id */
+            memory_id: string;
+            /** Text */
+            text: string;
         };
         /**
          * ProposalBody
@@ -2330,6 +2456,20 @@ export interface components {
             scopes: string[];
             /** User Id */
             user_id: string;
+        };
+        /**
+         * SlotTextBody
+         * @description What a slot is to say.
+         *
+         *     Attributes:
+         *         text: A statement, or a value such as ``no nuts``.
+         *         memory_id: The value to replace; ``None``: the one of a slot with a single value, else the text is added.
+         */
+        SlotTextBody: {
+            /** Memory Id */
+            memory_id?: string | null;
+            /** Text */
+            text: string;
         };
         /**
          * SourceBody
@@ -3288,8 +3428,10 @@ export interface operations {
     search_collection_api_collections__name__search_get: {
         parameters: {
             query: {
+                also?: string[];
                 limit?: number;
                 q: string;
+                where?: string;
             };
             header?: never;
             path: {
@@ -3515,6 +3657,111 @@ export interface operations {
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    show_profile_api_me_profile_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    set_slot_api_me_profile__slot__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                slot: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SlotTextBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    clear_slot_api_me_profile__slot__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                slot: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClearedBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
