@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from playwright.sync_api import Locator, Page
 
 from threadkeep.testing import ScriptedModel
+from tools.finding import ROOT
 
 
 class SlowModel(ScriptedModel):
@@ -19,6 +21,24 @@ class SlowModel(ScriptedModel):
         async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
             await asyncio.sleep(0.03)
             yield chunk
+
+
+SHOTS: Final = ROOT / ".build" / "screenshots"
+_LOOKS: Final[Mapping[str, Any]] = {
+    "light": ("light", {"width": 1280, "height": 800}),
+    "dark": ("dark", {"width": 1280, "height": 800}),
+    "phone": ("light", {"width": 390, "height": 800}),
+}
+
+
+def shoot(page: Page, name: str) -> None:
+    """Write pictures of a view to ``.build/screenshots``: light, dark, and as on a phone."""
+    for look, (scheme, size) in _LOOKS.items():
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        page.screenshot(path=SHOTS / f"{name}-{look}.png", animations="disabled")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size(_LOOKS["light"][1])
 
 
 def say(page: Page, text: str, *, wait: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -217,9 +218,16 @@ class TestTurns:
         expect(page.locator(".reply")).to_contain_text("Stopped.")
         page.get_by_role("button", name="Send").wait_for()
 
-    def test_files_are_sent_or_refused_by_name(self, open_site: OpenSite):
+    def test_files_are_sent_or_refused_by_name(self, open_site: OpenSite, tmp_path: Path):
+        """Before anything of them is sent: a video, a file of 50 MB, and more than five; also a very long text."""
         site = open_site()
         page = site.open()
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+        with (tmp_path / "huge.txt").open("wb") as huge:
+            huge.truncate(50_000_000)
+        page.locator("input[type=file]").set_input_files(tmp_path / "huge.txt")
+        expect(page.locator(".refusals")).to_contain_text("huge.txt: larger than 10 MB")
         files: Any = [
             {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"# Plans"},
             {"name": "film.mp4", "mimeType": "video/mp4", "buffer": b"x"},
@@ -229,6 +237,7 @@ class TestTurns:
         page.locator("input[type=file]").set_input_files(files)
         for refused in ("film.mp4: files of this type", "big.txt: larger than 10 MB", "4.txt: 5 files are the most"):
             expect(page.locator(".refusals")).to_contain_text(refused)
+        assert sent == []
         say(page, "Sum it up")
         expect(page.locator(".sent-files")).to_contain_text("notes.md")
         page.reload()

@@ -83,7 +83,7 @@ class TestPrivacy:
             re.compile("/api/me/privacy"), lambda route: route.fulfill(status=503, json={"code": "x", "detail": "x"})
         )
         open_privacy(page)
-        expect(page.get_by_role("alert")).to_contain_text("cannot be read now")
+        expect(page.get_by_role("alert")).to_contain_text("“What is kept” cannot be read now; the rest works.")
         expect(page.get_by_role("switch")).to_be_checked()
         page.unroute(re.compile("/api/me/privacy"))
         page.get_by_role("alert").get_by_role("button", name="Try again").click()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenSite, Site
-from tests.web.pages import SlowModel, begin_chat, open_privacy, open_view, panel, say
+from tests.web.pages import SlowModel, begin_chat, open_privacy, open_view, panel, say, shoot
 from threadkeep.testing import ScriptedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -41,6 +41,7 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     say(page, "In which city do I live?")
     expect(panel(page).get_by_role("listitem").filter(has_text="I live in Oslo.")).to_be_visible()
     assert "I live in Oslo." in str(site.gateway.model.prompts[-1])
+    shoot(page, "chat")
 
     say(page, FRENCH)
     waiting = panel(page).get_by_role("listitem").filter(has_text=FRENCH)
@@ -52,7 +53,10 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     say(page, FRENCH)
     open_view(page, "Inbox")
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    shoot(page, "inbox")
     open_view(page, "Memory")
+    page.get_by_role("main").get_by_role("listitem").first.wait_for()
+    shoot(page, "memory")
     page.get_by_role("main").get_by_role("button", name="Memory", exact=True).click()
     page.get_by_role("menuitem", name="Not learnt again").click()
     expect(page.get_by_role("dialog")).to_contain_text(FRENCH)
@@ -72,6 +76,7 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     expect(page.locator(".reply .markdown").last).to_have_text(WORDS)
 
     open_privacy(page)
+    shoot(page, "privacy")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
     path = tmp_path / "export.zip"

@@ -147,6 +147,7 @@ export const texts = {
   forgetTitle: "Forget this memory?",
   forgetText: (text: string) => `“${text}” is removed with its earlier versions, and is not learnt again. This cannot be undone.`,
   goesAlong: "With it goes:",
+  goesAlongPart: "What goes with it",
   messagesStay: (count: number) => (count === 0 ? "No message says it." : `${plural(count, "message says it and stays", "messages say it and stay")} in the conversation.`),
   forgotten: "Forgotten",
   stillIn: (count: number) => `${plural(count, "message", "messages")} still say it.`,
@@ -384,7 +385,7 @@ export const texts = {
   actor: "By",
   change: "Change",
 
-  partAway: "This part cannot be read now; the rest works.",
+  partAway: (what: string) => `“${what}” cannot be read now; the rest works.`,
   failed: (what: string) => `This did not work: ${what}`,
 };
 

@@ -24,10 +24,11 @@ export function Part({ title, children }: { title: string; children: ReactNode }
   );
 }
 
-export function Away({ onRetry }: { onRetry: () => void }) {
+/** Says which part cannot be read. */
+export function Away({ what, onRetry }: { what: string; onRetry: () => void }) {
   return (
     <p className="failed" role="alert">
-      {texts.partAway}{" "}
+      {texts.partAway(what)}{" "}
       <button type="button" onClick={onRetry}>
         {texts.tryAgain}
       </button>

@@ -21,7 +21,7 @@ export function MemoryDetail({ memoryId, user }: { memoryId: string; user: User 
   const memory = why.value?.memory;
   return (
     <Page title={texts.memory} actions={<a href={memoryAddress()}>{texts.backToList}</a>}>
-      {why.error === null ? null : why.error.status === 404 ? <p>{texts.memoryGone}</p> : <Away onRetry={why.reload} />}
+      {why.error === null ? null : why.error.status === 404 ? <p>{texts.memoryGone}</p> : <Away what={texts.details} onRetry={why.reload} />}
       {memory === undefined || why.value === null ? null : (
         <div className="detail">
           <ul>
@@ -32,7 +32,7 @@ export function MemoryDetail({ memoryId, user }: { memoryId: string; user: User 
             <Sources memory={memory} canChange={canChange} />
           </Part>
           <Part title={texts.history}>
-            {history.error === null ? null : <Away onRetry={history.reload} />}
+            {history.error === null ? null : <Away what={texts.history} onRetry={history.reload} />}
             {history.value?.versions.length === 0 ? <p className="quiet">{texts.noHistory}</p> : null}
             <ol className="versions">
               {history.value?.versions.map((version, index, versions) => (

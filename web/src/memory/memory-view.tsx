@@ -82,7 +82,7 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
           {texts.timeline}
         </button>
       </div>
-      {list.error === null ? null : <Away onRetry={list.reload} />}
+      {list.error === null ? null : <Away what={texts.memory} onRetry={list.reload} />}
       {list.shown !== null && list.shown.length === 0 ? <p className="quiet">{sought === "" && Object.keys(filters).length === 0 ? texts.noMemories : texts.noMemoriesFound}</p> : null}
       <Rows shown={list.shown ?? []} byDay={byDay && sought === ""} canChange={canChange} onEnd={list.more} />
       {tombstones ? <Tombstones canLift={user.scopes.has("memory:review")} onClose={() => setTombstones(false)} /> : null}
@@ -200,22 +200,25 @@ function Rows({ shown, byDay, canChange, onEnd }: { shown: readonly Shown[]; byD
       {({ memory, score, episodes, day }) => (
         <div key={memory.memory_id} role="none" className="memory-row">
           {day === null ? null : <h2>{day}</h2>}
-          <MemoryCard memoryId={memory.memory_id} text={memory.text} kind={memory.kind} source={sourceOf(memory)} canChange={canChange} links>
-            <p className="why">
-              {score === null ? null : (
+          <MemoryCard memoryId={memory.memory_id} text={memory.text} kind={memory.kind} label={labelOf(memory)} source={sourceOf(memory)} canChange={canChange} links>
+            {score === null ? null : (
+              <p className="why">
                 <span className="closeness" title={texts.score(score)}>
                   {closeness(score)}
                 </span>
-              )}
-              {texts.kindNames[memory.kind]}
-              {memory.status === "active" ? null : ` · ${texts.states[memory.status] ?? memory.status}`}
-            </p>
+              </p>
+            )}
             {episodes.length === 0 ? null : <Episodes episodes={episodes} canChange={canChange} />}
           </MemoryCard>
         </div>
       )}
     </VList>
   );
+}
+
+function labelOf(memory: Memory): string {
+  const kind = texts.kindNames[memory.kind] ?? memory.kind;
+  return memory.status === "active" ? kind : `${kind} · ${texts.states[memory.status] ?? memory.status}`;
 }
 
 type Row = Grouped & { day: string | null };

@@ -19,7 +19,7 @@ export function Tombstones({ canLift, onClose }: { canLift: boolean; onClose: ()
   return (
     <Dialog title={texts.tombstones} onClose={onClose}>
       <p className="quiet">{texts.tombstonesHint}</p>
-      {list.error === null ? null : <Away onRetry={list.reload} />}
+      {list.error === null ? null : <Away what={texts.tombstones} onRetry={list.reload} />}
       {list.value?.tombstones.length === 0 ? <p>{texts.noTombstones}</p> : null}
       <ul className="rows">
         {list.value?.tombstones.map((one) => (

@@ -38,10 +38,10 @@ export default function OperatorView({ label }: { label: string | null }) {
       }
     >
       <div className="detail">
-        {status.error === null ? null : <Away onRetry={status.reload} />}
+        {status.error === null ? null : <Away what={texts.parts} onRetry={status.reload} />}
         {status.value === null ? null : <Service status={status.value} />}
         <Part title={texts.unlearntTurns}>
-          {queue.error === null ? null : <Away onRetry={queue.reload} />}
+          {queue.error === null ? null : <Away what={texts.unlearntTurns} onRetry={queue.reload} />}
           {queue.value === null ? null : <Queue queue={queue.value} onChange={refresh} />}
         </Part>
         {status.value === null ? null : <Figures status={status.value} />}

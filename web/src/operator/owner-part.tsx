@@ -53,7 +53,7 @@ function OwnerDetail({ label }: { label: string }) {
     owner.reload();
     setChanges((count) => count + 1);
   }
-  if (owner.error !== null) return isUnknown(owner.error) ? <p className="failed">{texts.ownerUnknown}</p> : <Away onRetry={owner.reload} />;
+  if (owner.error !== null) return isUnknown(owner.error) ? <p className="failed">{texts.ownerUnknown}</p> : <Away what={texts.owner} onRetry={owner.reload} />;
   if (owner.value === null) return <p className="quiet">{texts.loading}</p>;
   return (
     <div className="owner">
@@ -154,7 +154,7 @@ function Audit({ label }: { label: string }) {
         </label>
         <button type="submit">{texts.find}</button>
       </form>
-      {audit.error === null ? null : <Away onRetry={audit.reload} />}
+      {audit.error === null ? null : <Away what={texts.auditTitle} onRetry={audit.reload} />}
       {audit.value !== null && entries.length === 0 ? <p className="quiet">{words === "" ? texts.noAudit : texts.noAuditFound}</p> : null}
       {entries.length === 0 ? null : (
         <DataTable

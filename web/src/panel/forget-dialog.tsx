@@ -19,7 +19,7 @@ export function ForgetDialog({ memoryId, title, text, action, onConfirm, onClose
   const removal = useLoaded(useCallback(() => removalOf(memoryId), [memoryId]));
   return (
     <Confirm title={title} text={text} action={action} onConfirm={onConfirm} onClose={onClose}>
-      {removal.error === null ? null : <Away onRetry={removal.reload} />}
+      {removal.error === null ? null : <Away what={texts.goesAlongPart} onRetry={removal.reload} />}
       {removal.value === null ? (
         <p className="quiet">{removal.error === null ? texts.loading : null}</p>
       ) : (

@@ -23,6 +23,8 @@ interface MemoryCardProps {
   canChange: boolean;
   /** What it said before it was changed. */
   before?: string | null;
+  /** What it is, such as a fact; it stands before its source. */
+  label?: string;
   /** Whether the card leads to the memory in full. */
   links?: boolean;
   children?: ReactNode;
@@ -30,7 +32,7 @@ interface MemoryCardProps {
 
 type Question = "correct" | "forget" | "never" | null;
 
-export function MemoryCard({ memoryId, text, kind, source, canChange, before = null, links = false, children }: MemoryCardProps) {
+export function MemoryCard({ memoryId, text, kind, source, canChange, before = null, label, links = false, children }: MemoryCardProps) {
   const known = useStore(memories).get(memoryId);
   const [asks, setAsks] = useState<Question>(null);
   const now = known === undefined || known === null || (known.kind === "episodic" && isExcerpt(text, known.text)) ? text : known.text;
@@ -65,6 +67,7 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, before = n
       {children}
       <p className="memory-source">
         {pinned ? <Icon name="pin" /> : null}
+        {label === undefined ? null : <span>{label}</span>}
         {source === null ? null : <SourceLine source={source} speaker={speaker} />}
         {links ? <a href={memoryAddress(memoryId)}>{texts.details}</a> : null}
       </p>

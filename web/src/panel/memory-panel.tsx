@@ -28,7 +28,7 @@ export function MemoryPanel({ chat, turnKey, user }: MemoryPanelProps) {
   return (
     <PanelFrame>
       <p className="panel-turn">{exchange.question}</p>
-      {state.recordsFailure === null || exchange.seen ? null : <Away onRetry={() => chat.reloadRecords()} />}
+      {state.recordsFailure === null || exchange.seen ? null : <Away what={texts.panel} onRetry={() => chat.reloadRecords()} />}
       <TurnParts key={exchange.key} exchange={exchange} state={state} user={user} />
     </PanelFrame>
   );

@@ -24,8 +24,8 @@ export default function PrivacyView({ user }: { user: User }) {
       <div className="detail">
         {me.value === null || !canChange ? null : <OptOut me={me.value} onChange={me.reload} />}
         <Part title={texts.kept}>
-          {me.error === null ? null : <Away onRetry={me.reload} />}
-          {privacy.error === null ? null : <Away onRetry={privacy.reload} />}
+          {me.error === null ? null : <Away what={texts.remembering} onRetry={me.reload} />}
+          {privacy.error === null ? null : <Away what={texts.kept} onRetry={privacy.reload} />}
           {me.value === null || privacy.value === null ? null : <Kept me={me.value} privacy={privacy.value} />}
         </Part>
         <Part title={texts.receivers}>{privacy.value === null ? null : <Receivers privacy={privacy.value} />}</Part>

@@ -12,7 +12,9 @@ export function groupByDay(threads: readonly Thread[], now: number): ThreadGroup
   const groups = new Map<string, Thread[]>();
   for (const thread of [...threads.filter((one) => one.pinned), ...threads.filter((one) => !one.pinned)]) {
     const label = thread.pinned ? texts.pinned : labelOf(thread.last_turn_at ?? thread.created_at, now);
-    groups.set(label, [...(groups.get(label) ?? []), thread]);
+    const group = groups.get(label);
+    if (group === undefined) groups.set(label, [thread]);
+    else group.push(thread);
   }
   return [...groups].map(([label, list]) => ({ label, threads: list }));
 }

@@ -1,5 +1,5 @@
 // The list of conversations by day, with search and what can be done with each. Only what is visible is in the document.
-import { useCallback, useDeferredValue, useRef, useState } from "react";
+import { useCallback, useDeferredValue, useMemo, useRef, useState } from "react";
 import { VList, type VListHandle } from "virtua";
 import { Confirm, Menu, TextDialog } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
@@ -20,7 +20,7 @@ export function Sidebar({ current }: { current: string | null }) {
   const [query, setQuery] = useState("");
   const sought = useDeferredValue(query.trim());
   const search = useLoaded(useCallback(() => (sought === "" ? Promise.resolve(null) : searchThreads(sought)), [sought]));
-  const rows = sought === "" ? rowsByDay(list ?? []) : rowsFound(search.value);
+  const rows = useMemo(() => (sought === "" ? rowsByDay(list ?? []) : rowsFound(search.value)), [sought, list, search.value]);
   const empty = sought === "" ? (list?.length === 0 ? texts.noThreads : null) : search.value !== null && rows.length === 0 ? texts.noThreadsFound : null;
   return (
     <nav className="threads-list" aria-label={texts.threads}>
@@ -39,7 +39,7 @@ export function Sidebar({ current }: { current: string | null }) {
         />
       </label>
       {empty === null ? null : <p className="quiet">{empty}</p>}
-      {search.error === null || sought === "" ? null : <p className="failed">{texts.partAway}</p>}
+      {search.error === null || sought === "" ? null : <p className="failed">{texts.partAway(texts.searchThreads)}</p>}
       <Rows key={sought} rows={rows} current={current} />
     </nav>
   );
