@@ -309,7 +309,9 @@ class TestSettings:
     async def test_without_a_client_there_are_no_sessions(self, token_gateway: GatewayWorld):
         async with httpx.AsyncClient(base_url=token_gateway.origin) as client:
             answer = await client.get("/auth/login")
+            session = await client.get("/auth/session")
         assert answer.status_code == 404
+        assert (session.status_code, session.content) == (204, b"")
 
     @pytest.mark.parametrize("url", ["http://memory.example", "https://memory.example/path", "memory.example", None])
     def test_the_public_url_is_an_origin(self, url: str | None):

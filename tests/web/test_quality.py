@@ -237,7 +237,7 @@ def test_the_story_by_keyboard_alone(open_site: OpenSite):  # noqa: PLR0915 - on
     page.keyboard.press("Enter")
     expect(page.get_by_role("main", name="Memory")).to_contain_text("Forgotten")
 
-    tab_to(page, "ana")
+    tab_to(page, "Profile of")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Erase everything").wait_for()

@@ -87,6 +87,9 @@ function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewPr
     if (sought >= 0) list.current?.scrollToIndex(sought, { align: "center" });
   }, [sought]);
   useEffect(() => {
+    if (state.connection === "connecting") setAtEnd(true); // what the user has just said is shown
+  }, [state.connection]);
+  useEffect(() => {
     if (atEnd && sought < 0) list.current?.scrollToIndex(exchanges.length - 1, { align: "end" });
   }, [atEnd, exchanges, sought]);
 
