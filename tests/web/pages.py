@@ -33,10 +33,11 @@ _LOOKS: Final[Mapping[str, Any]] = {
 
 def shoot(page: Page, name: str) -> None:
     """Write pictures of a view to ``.build/screenshots``: light, dark, and as on a phone."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
     for look, (scheme, size) in _LOOKS.items():
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(size)
-        page.screenshot(path=SHOTS / f"{name}-{look}.png", animations="disabled")
+        (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot(animations="disabled"))
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(_LOOKS["light"][1])
 

@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, HumanMessage
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenSite, Site
-from tests.web.pages import say
 from threadkeep.memories.models import NewMemory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -94,8 +93,10 @@ def test_what_is_not_visible_is_not_in_the_document(open_site: OpenSite, memorie
     scroll(page, ".exchanges", -20_000, messages // 20)
     expect(page.get_by_text("Question 0?", exact=True)).to_be_visible()
     seen["its beginning"] = nodes(page)
-    say(page, "And one more")
-    expect(page.locator(".question").last).to_contain_text("And one more")
+    page.get_by_label("Message", exact=True).fill("And one more")
+    page.keyboard.press("Enter")
+    expect(page.locator(".question").filter(has_text="And one more")).to_be_visible()
+    page.get_by_role("button", name="Send").wait_for()
     seen["a turn in it"] = nodes(page)
 
     assert {name: count for name, count in seen.items() if count > MOST_NODES} == {}
