@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
+    from pydantic import BaseModel
 
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
@@ -71,6 +72,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
     threads_from: BaseCheckpointSaver[Any] | None = None,
     owner_key: str = "user_id",
     profile: Sequence[ProfileSlot] | None = None,
+    extraction_schema: type[BaseModel] | Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -94,12 +96,14 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
         owner_key: The key of that metadata with the user id; your application must have set it, not its clients.
         profile: The slots of the owners' profiles; ``None``: the default ones. Profiles are derived from memories, so
             another schema loses nothing.
+        extraction_schema: Fields that the structured extractor fills for each fact, kept as its metadata: a pydantic
+            model or a JSON schema; ``None``: none.
         settings: Replaces the settings of the environment.
         clock: Replaces the system clock.
 
     Raises:
         SettingsError: A setting is invalid; the message names it.
-        InvalidInputError: *profile* is no schema; the message names the slot.
+        InvalidInputError: *profile* or *extraction_schema* is no schema; the message names the slot or field.
     """
     settings = resolve_settings(url, settings)
     clock = clock or SystemClock()
@@ -108,7 +112,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
         create_storage(settings, clock),
         create_embedder(settings, embedder),
         clock,
-        extractor=create_extractor(settings, model),
+        extractor=create_extractor(settings, model, extraction_schema),
         reranker=reranker or create_reranker(settings, model),
         allowed_types=(*allowed_types, *settings.allowed_type_names),
         threads_from=threads_from,

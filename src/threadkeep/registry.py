@@ -353,17 +353,27 @@ def create_helper_model(
     return HelperModel(made, {name: value for name, value in parameters.items() if value is not None})
 
 
-def create_extractor(settings: Settings, model: BaseChatModel | str | None) -> Extractor | None:
+def create_extractor(
+    settings: Settings, model: BaseChatModel | str | None, schema: object | None = None
+) -> Extractor | None:
     """Create the model extractor; None unless ENABLE_FACT_EXTRACTION is on.
 
     Args:
         settings: FACT_EXTRACTION_MODEL wins over *model*, and *model* over THREADKEEP_MODEL.
         model: The model passed to ``open()``.
+        schema: The fields of each fact, passed to ``open()``; only the structured extractor fills them.
 
     Raises:
         SettingsError: There is no model, no such prompt, or LangMem is not installed.
         ModelUnavailableError: The model cannot be made; the message says what is missing.
+        InvalidInputError: *schema* is none, or there is no structured extractor to fill it.
     """
+    if schema is not None and not (settings.enable_fact_extraction and settings.extractor == "structured"):
+        msg = (
+            "extraction_schema needs the structured extractor; set ENABLE_FACT_EXTRACTION=true and leave "
+            "THREADKEEP_EXTRACTOR unset."
+        )
+        raise InvalidInputError(msg)
     if not settings.enable_fact_extraction:
         return None
     chosen = settings.fact_extraction_model or model or settings.model
@@ -382,7 +392,12 @@ def create_extractor(settings: Settings, model: BaseChatModel | str | None) -> E
         return LangMemExtractor(made, told, timeout=timeout, deletes=settings.extraction_deletes)
     from threadkeep.capture.extractors.structured import StructuredExtractor
 
-    return StructuredExtractor(made, told, timeout=timeout)
+    fields = None
+    if schema is not None:
+        from threadkeep.capture.extractors.schemas import parse_schema
+
+        fields = parse_schema(schema)
+    return StructuredExtractor(made, told, timeout=timeout, fields=fields)
 
 
 def create_reranker(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.codec import ACCOUNTS
+from threadkeep.memories.labels import Metadata, Scalar
 from threadkeep.memories.models import Kind, Source
 from threadkeep.models.base import Message
 from threadkeep.storage.interface import Item, Put, Ref
@@ -47,6 +48,7 @@ class Candidate:
         valid_from: From when it is true, where the words say so.
         target: The memory that it takes the place of, where the extractor can tell.
         asked: Whether the user asks that it is remembered: then it is also if it was forgotten or rejected before.
+        metadata: What the memory gets as its metadata, beside what it has.
     """
 
     text: str
@@ -56,6 +58,7 @@ class Candidate:
     valid_from: datetime | None = None
     target: MemoryId | None = None
     asked: bool = False
+    metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -310,6 +310,8 @@ def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Sim
     changed = to_memory(memory, after, trust=candidate.source.speaker, now=now)
     if len(after) == len(before) and changed.text == memory.text:
         return Duplicate(memory.memory_id, changed)
+    if changed.text == candidate.text.strip():
+        changed = replace(changed, metadata={**memory.metadata, **candidate.metadata})
     decision = Contradiction if _contradicts(changed.text, memory.text) else Update
     return decision(changed, memory.revision)
 
@@ -354,6 +356,7 @@ def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules)
         updated_at=rules.now,
         valid_from=candidate.valid_from,
         approval=_approval(source.speaker, rules.now),
+        metadata=candidate.metadata,
     )
     return Add(memory)
 

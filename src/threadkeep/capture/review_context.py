@@ -104,6 +104,7 @@ class ReviewContext:
             base_text=base.text if base else None,
             created_at=now,
             expires_at=now + self.lifetime,
+            metadata=candidate.metadata if candidate else {},
         )
         return proposal_put(proposal, owner, expect="absent")
 

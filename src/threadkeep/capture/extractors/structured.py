@@ -6,20 +6,24 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
+from threadkeep.capture.extractors.schemas import instructions_for
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
-from threadkeep.errors import ExtractionError
+from threadkeep.errors import ExtractionError, InvalidInputError
+from threadkeep.ids import short_digest
+from threadkeep.memories.labels import Metadata, check_metadata
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES, Role
 from threadkeep.models.helper_models import HelperModel, unbound
@@ -48,6 +52,16 @@ class Learnt(BaseModel):
     episode: str = Field(description="One short sentence: what the user asked or told; empty for small talk.")
 
 
+def answer_model(fields: type[BaseModel] | None) -> type[Learnt]:
+    """Return the schema of an answer of which each fact has *fields*, too; ``None``: no further ones."""
+    if fields is None:
+        return Learnt
+    described = Field(description="What the application wants to know of the fact.")
+    fact = create_model("LearntFactWithFields", __base__=LearntFact, fields=(fields, described))
+    facts = Field(description="At most 3; none for most turns.")
+    return create_model("LearntWithFields", __base__=Learnt, facts=(list[fact], facts))
+
+
 class StructuredExtractor:
     """At most three facts and one episode a turn, from one call.
 
@@ -55,15 +69,28 @@ class StructuredExtractor:
         model: The helper model.
         instructions: What it is told.
         timeout: How long a turn may take.
+        fields: What else it fills for each fact, kept as the memory's metadata; ``None``: nothing.
     """
 
     name: str = "structured"
     uses_known: bool = True
 
-    def __init__(self, model: HelperModel, instructions: Instructions, *, timeout: timedelta) -> None:
+    def __init__(
+        self,
+        model: HelperModel,
+        instructions: Instructions,
+        *,
+        timeout: timedelta,
+        fields: type[BaseModel] | None = None,
+    ) -> None:
         self._model = model
-        self._instructions = instructions
         self._timeout = timeout
+        self._answer = answer_model(fields)
+        self._shapes = (partial(_strict, self._answer), partial(_by_tool, self._answer), unbound)
+        self._instructions = instructions
+        if fields is not None:
+            text = f"{instructions.text.rstrip()}\n{instructions_for(fields)}\n"
+            self._instructions = Instructions(f"{instructions.name}+{short_digest('fields', text)[:8]}", text)
 
     async def aclose(self) -> None:
         """Close the model's HTTP client."""
@@ -80,7 +107,7 @@ class StructuredExtractor:
 
         async def answered(config: RunnableConfig, _meter: Meter) -> Learnt:
             try:
-                return _learnt(await self._model.ask(asked, config, shapes=_SHAPES))
+                return _learnt(await self._model.ask(asked, config, shapes=self._shapes), self._answer)
             except ValidationError as error:  # some clients read the schema themselves
                 raise _unexpected_answer(error) from None
 
@@ -92,24 +119,23 @@ class StructuredExtractor:
         )
 
 
-def _strict(model: BaseChatModel) -> Runnable[Any, Any]:
-    """Bind *model* to the schema, strictly where its provider's client knows that."""
+# How to ask for the schema, the surest way first; unbound, the instructions alone ask for JSON.
+
+
+def _strict(answer: type[Learnt], model: BaseChatModel) -> Runnable[Any, Any]:
+    """Bind *model* to the schema of *answer*, strictly where its provider's client knows that."""
     try:
-        return model.with_structured_output(Learnt, include_raw=True, strict=True)
+        return model.with_structured_output(answer, include_raw=True, strict=True)
     except (TypeError, ValueError):
-        return model.with_structured_output(Learnt, include_raw=True)
+        return model.with_structured_output(answer, include_raw=True)
 
 
-def _by_tool(model: BaseChatModel) -> Runnable[Any, Any]:
+def _by_tool(answer: type[Learnt], model: BaseChatModel) -> Runnable[Any, Any]:
     """Bind *model* to the schema as a tool that it has to call, where its provider's client knows that."""
     try:
-        return model.with_structured_output(Learnt, include_raw=True, method="function_calling")
+        return model.with_structured_output(answer, include_raw=True, method="function_calling")
     except (TypeError, ValueError):
-        return model.with_structured_output(Learnt, include_raw=True)
-
-
-_SHAPES: Final = (_strict, _by_tool, unbound)
-"""How to ask for the schema, the surest way first; unbound, the instructions alone ask for JSON."""
+        return model.with_structured_output(answer, include_raw=True)
 
 
 def _shown(turn: Turn, known: Sequence[Memory]) -> str:
@@ -128,7 +154,7 @@ def _shown(turn: Turn, known: Sequence[Memory]) -> str:
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _learnt(answer: Any) -> Learnt:
+def _learnt(answer: Any, schema: type[Learnt]) -> Learnt:
     """Read the model's answer: parsed by its provider, or as JSON in its text.
 
     Raises:
@@ -136,10 +162,10 @@ def _learnt(answer: Any) -> Learnt:
     """
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {"raw": answer}
     parsed, raw = fields.get("parsed"), fields.get("raw")
-    if isinstance(parsed, Learnt):
+    if isinstance(parsed, schema):
         return parsed
     text = raw.text if isinstance(raw, AIMessage) else ""
-    return Learnt.model_validate_json(text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
+    return schema.model_validate_json(text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
 
 
 def _unexpected_answer(error: ValidationError) -> ExtractionError:
@@ -156,7 +182,22 @@ def _candidates(learnt: Learnt, turn: Turn, known: Sequence[Memory]) -> list[Can
     for place, fact in enumerate(learnt.facts[:MAX_FACTS]):
         target = known[fact.replaces - 1].memory_id if fact.replaces and 0 < fact.replaces <= len(known) else None
         at = turn.at + timedelta(microseconds=place)
-        found.append(Candidate(fact.text, fact.kind, replace(source, at=at), target=target))
+        fields: BaseModel | None = getattr(fact, "fields", None)
+        metadata = {} if fields is None else _metadata(fields)
+        found.append(Candidate(fact.text, fact.kind, replace(source, at=at), target=target, metadata=metadata))
     if learnt.episode.strip():
         found.append(Candidate(learnt.episode, "episodic", source))
     return found
+
+
+def _metadata(fields: BaseModel) -> Metadata:
+    """Return the fields of a fact as metadata.
+
+    Raises:
+        ExtractionError: A value is longer than metadata may be.
+    """
+    try:
+        return check_metadata(fields.model_dump(mode="json"))
+    except InvalidInputError as error:
+        msg = f"The answer of the extraction model is invalid: {error}"
+        raise ExtractionError(msg) from None
