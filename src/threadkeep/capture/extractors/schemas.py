@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.labels import MAX_METADATA, MAX_METADATA_CHARACTERS
 
-_TYPES: Final[Mapping[str, type]] = {
+_TYPES: Final[Mapping[str, Any]] = {
     "string": Annotated[str, Field(max_length=MAX_METADATA_CHARACTERS)],
     "integer": int,
     "number": float,
     "boolean": bool,
     "null": NoneType,
-}  # pyright: ignore[reportAssignmentType] - an annotated type stands for one
+}
 _SCALARS: Final = (str, int, float, bool, NoneType)
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -40,7 +40,9 @@ def parse_schema(schema: object) -> type[BaseModel]:
     elif isinstance(schema, Mapping):
         model = _from_json_schema(cast("Mapping[str, Any]", schema))
     else:
-        msg = f"extraction_schema must be a pydantic model or a JSON schema, got {type(schema).__name__}."
+        msg = (
+            f"extraction_schema must be a pydantic model or a JSON schema, got {type(cast('object', schema)).__name__}."
+        )
         raise InvalidInputError(msg)
     if not 0 < len(model.model_fields) <= MAX_METADATA:
         msg = f"extraction_schema must have 1 to {MAX_METADATA} fields, got {len(model.model_fields)}."
@@ -80,9 +82,10 @@ def _type_of(name: str, schema: Mapping[str, Any]) -> Any:
         return Literal[tuple(cast("list[Any]", choices))]
     types = schema.get("type")
     named = cast("list[Any]", types) if isinstance(types, list) else [types]
-    if not named or any(not isinstance(one, str) or one not in _TYPES for one in named):
+    known = [_TYPES[one] for one in named if isinstance(one, str) and one in _TYPES]
+    if not known or len(known) < len(named):
         raise _bad_field(name)
-    return Union[tuple(_TYPES[one] for one in named)]  # noqa: UP007 - of types that are read at run time
+    return Union[tuple(known)]  # noqa: UP007 - of types that are read at run time
 
 
 def _is_scalar(annotation: Any) -> bool:

@@ -59,7 +59,7 @@ def answer_model(fields: type[BaseModel] | None) -> type[Learnt]:
     described = Field(description="What the application wants to know of the fact.")
     fact = create_model("LearntFactWithFields", __base__=LearntFact, fields=(fields, described))
     facts = Field(description="At most 3; none for most turns.")
-    return create_model("LearntWithFields", __base__=Learnt, facts=(list[fact], facts))
+    return create_model("LearntWithFields", __base__=Learnt, facts=(cast("Any", list)[fact], facts))
 
 
 class StructuredExtractor:
@@ -183,21 +183,21 @@ def _candidates(learnt: Learnt, turn: Turn, known: Sequence[Memory]) -> list[Can
         target = known[fact.replaces - 1].memory_id if fact.replaces and 0 < fact.replaces <= len(known) else None
         at = turn.at + timedelta(microseconds=place)
         fields: BaseModel | None = getattr(fact, "fields", None)
-        metadata = {} if fields is None else _metadata(fields)
+        metadata = _metadata(fields)
         found.append(Candidate(fact.text, fact.kind, replace(source, at=at), target=target, metadata=metadata))
     if learnt.episode.strip():
         found.append(Candidate(learnt.episode, "episodic", source))
     return found
 
 
-def _metadata(fields: BaseModel) -> Metadata:
-    """Return the fields of a fact as metadata.
+def _metadata(fields: BaseModel | None) -> Metadata:
+    """Return the fields of a fact as metadata; of ``None``, none.
 
     Raises:
         ExtractionError: A value is longer than metadata may be.
     """
     try:
-        return check_metadata(fields.model_dump(mode="json"))
+        return check_metadata({} if fields is None else fields.model_dump(mode="json"))
     except InvalidInputError as error:
         msg = f"The answer of the extraction model is invalid: {error}"
         raise ExtractionError(msg) from None
