@@ -14,6 +14,7 @@ from tests.redis_cluster import RedisCluster
 from tests.servers import empty_postgres_database
 from tests.storage.pooler import TransactionPooler
 from threadkeep.ids import new_id
+from threadkeep.storage.interface import Storage
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.postgres.pool import PostgresPool
@@ -96,3 +97,13 @@ class TestMongoStorage(SharedStorageContract):
     def open_storage(self, clock: FrozenClock, mongodb_url: str) -> OpenStorage:
         url = f"{mongodb_url}?journal=false"  # the test server would sync for every document
         return lambda *, key_prefix="": MongoStorage(url, key_prefix=key_prefix, clock=clock)
+
+    @pytest.mark.soak
+    async def test_a_batch_of_ten_thousand_is_one_commit(self, storage: Storage) -> None:
+        """The server that stands in for MongoDB takes its time."""
+        await super().test_a_batch_of_ten_thousand_is_one_commit(storage)
+
+    @pytest.mark.soak
+    async def test_a_log_that_no_longer_reaches_back_resets(self, storage: Storage) -> None:
+        """The same."""
+        await super().test_a_log_that_no_longer_reaches_back_resets(storage)

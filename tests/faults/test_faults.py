@@ -23,7 +23,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))
-@pytest.mark.parametrize("kind", ["postgres", "redis"])
+@pytest.mark.parametrize("kind", ["postgres", pytest.param("redis", marks=pytest.mark.soak)])
 def test_what_was_acknowledged_is_there_once(kind: str, fault: str):
     """`python -m tests.faults` does the same at full size, and says how long it took to go on."""
     if lacking := {"postgres": PostgresServer, "redis": RedisServer}[kind].missing():

@@ -52,6 +52,9 @@ class LoopbackServer:
 class OidcProvider(LoopbackServer):
     """The provider. Every user is logged in there; the parameter ``login_hint`` chooses one.
 
+    Args:
+        key: Its first key, ``key-1``; by default a new one.
+
     Attributes:
         fetches: How often its keys were fetched.
         user: Who logs in without a hint.
@@ -59,14 +62,14 @@ class OidcProvider(LoopbackServer):
         down: Whether it answers every request with an error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: RSAKey | None = None) -> None:
         self.fetches = 0
         self.user = "ana"
         self.groups: dict[str, list[str]] = {}
         self.down = False
         self.codes: dict[str, dict[str, str]] = {}
         self.keys: dict[str, Any] = {}
-        self.rotate("key-1")
+        self.rotate("key-1", key=key)
         app = FastAPI()
 
         @app.get("/.well-known/openid-configuration")
@@ -122,12 +125,14 @@ class OidcProvider(LoopbackServer):
 
         super().__init__(app)
 
-    def rotate(self, key_id: str, kind: str = "RSA", *, keep: bool = False) -> None:
-        """Sign with a new key; without *keep*, the earlier ones are withdrawn."""
+    def rotate(self, key_id: str, kind: str = "RSA", *, keep: bool = False, key: RSAKey | None = None) -> None:
+        """Sign with *key*, or a new one; without *keep*, the earlier ones are withdrawn."""
         parameters: Any = {"kid": key_id, "use": "sig"}
         if not keep:
             self.keys.clear()
-        if kind == "RSA":
+        if key is not None:
+            self.keys[key_id] = key
+        elif kind == "RSA":
             self.keys[key_id] = RSAKey.generate_key(2048, parameters)
         elif kind == "EC":
             self.keys[key_id] = ECKey.generate_key("P-256", parameters)

@@ -87,7 +87,7 @@ class TestGeneratedRequests:
 
 
 class TestRules:
-    @pytest.mark.slow
+    @pytest.mark.soak
     @pytest.mark.timeout(400)
     def test_spectral_finds_no_error(self, gateway: GatewayWorld, tmp_path: Path):
         """The rules of OpenAPI and of OWASP; what is off stands with its reason in ``node/spectral.yaml``."""

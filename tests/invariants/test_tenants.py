@@ -68,7 +68,7 @@ def test_a_database_that_does_not_keep_them_apart_is_found_out(postgres_url: str
     run(postgres_url, broken)
     tally = tenants.Tally()
 
-    tenants.walk(postgres_url, tally, until=2_000)
+    tenants.walk(postgres_url, tally, until=500)
 
     assert any("raw statement" in leak for leak in tally.leaks)
     assert all("raw statement" in leak for leak in tally.leaks)

@@ -9,6 +9,7 @@ import pytest
 
 import threadkeep
 from tests.checkpoints.checkpoints import echo_graph
+from tests.servers import SERVERS_IN_SOAK
 from tests.storage.forking import ended_well, forked
 from threadkeep.testing import HashingEmbedder
 
@@ -36,7 +37,7 @@ async def write(url: str, number: int) -> None:
         assert (await tk.memories.remember(BY_ALL, owner=ANA)).status in ("accepted", "duplicate")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis", "mongodb"])
+@pytest.mark.parametrize("kind", ["sqlite", *SERVERS_IN_SOAK])
 def test_nothing_of_them_is_lost_or_kept_twice(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -156,7 +156,7 @@ class TestKilled:
         folder = tmp_path_factory.mktemp("imported")
         asyncio.run(Refund(folder, f"sqlite:///{folder / 'jobs.sqlite3'}")._run(start, ""))
 
-    @pytest.fixture(params=["sqlite", "postgres"])
+    @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.soak)])
     def refund(self, request: pytest.FixtureRequest, tmp_path: Path) -> Refund:
         if request.param == "postgres":
             return Refund(tmp_path, request.getfixturevalue("postgres_url"))
