@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
     from threadkeep.langgraph.agents.service import AgentService
+    from threadkeep.langgraph.identity import ScopesSource
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from threadkeep.profile.schema import ProfileSlot
     from threadkeep.profile.service import ProfileService
     from threadkeep.proposals.service import ProposalService
+    from threadkeep.scopes.service import ScopeService
     from threadkeep.services import Health
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
@@ -245,6 +247,11 @@ class Threadkeep:
         return self._app.services.owners.scoped(self._scope)
 
     @cached_property
+    def scopes(self) -> ScopeService:
+        """Memory that users share, of teams and agents: create, grant, propose, promote, review."""
+        return self._app.services.scopes.scoped(self._scope)
+
+    @cached_property
     def threads(self) -> ThreadService:
         """Conversations and jobs: list, get, stats, prune, copy, fork, delete."""
         from threadkeep.langgraph.threads import ThreadService
@@ -280,6 +287,7 @@ class Threadkeep:
         timeout: timedelta | None = None,
         placement: str = "user",
         events: str = "ids",
+        read_scopes: ScopesSource = (),
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
@@ -291,6 +299,8 @@ class Threadkeep:
             timeout: How long a turn waits for recall, and for its turn record; ``None``: the setting.
             placement: ``user``: in front of the newest human message; ``system``: as a list in the system message.
             events: ``ids``: the ``recalled`` event names memories by their ids; ``full``: with texts and kinds.
+            read_scopes: Shared scopes that are read beside the owner's memory, or a function of the runtime that
+                returns them.
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
@@ -310,6 +320,7 @@ class Threadkeep:
             timeout=self._app.settings.recall_timeout if timeout is None else timeout,
             placement=placement,
             events=events,
+            read_scopes=read_scopes,
         )
 
     def window(
@@ -445,6 +456,7 @@ class Threadkeep:
         max_facts: int | None = None,
         max_episodes: int | None = None,
         timeout: timedelta | None = None,
+        read_scopes: Sequence[Owner] = (),
     ) -> Recall:
         """Find the memories that matter for *question* and render them within the budget.
 
@@ -452,16 +464,20 @@ class Threadkeep:
             question: The latest user message, or the messages up to it as the model gets them. The messages also name
                 the branch of the thread: memories of other branches, and episodes of turns among the messages, are
                 left out.
-            owner: The owner of the memories; no other owner's are read.
+            owner: The owner of the memories; no other user's are read.
             thread_id: The thread of the question.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
             max_facts: Upper bound of memories other than episodes.
             max_episodes: Upper bound of episodes.
             timeout: How long to wait; ``None``: the setting. Loading the embedder is not counted.
+            read_scopes: Shared scopes that are read, too.
 
         Returns:
             The memories, best first, and the text. ``degraded`` names what failed or took too long; a failing storage
             or model raises no error.
+
+        Raises:
+            ScopeNotFoundError: A scope does not exist.
         """
         from threadkeep.recall.service import RecallRequest
 
@@ -481,6 +497,7 @@ class Threadkeep:
             max_facts=max_facts,
             max_episodes=max_episodes,
             timeout=settings.recall_timeout if timeout is None else timeout,
+            read_scopes=tuple(dict.fromkeys(read_scopes)),
         )
         recall = self._app.try_recall(request)
         return await self._app.event_loop.run(self._app.recall(request)) if recall is None else recall

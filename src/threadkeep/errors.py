@@ -15,6 +15,8 @@
     │   └── OwnerConflictError
     ├── OwnerMismatchError       another owner's thread or namespace
     ├── ScopeRequiredError       the token may not do this
+    ├── RoleRequiredError        the user's role in a shared scope does not allow this
+    ├── ScopeNotFoundError
     ├── OptedOutError            the owner opted out of memory
     ├── MemoryNotFoundError
     ├── SlotNotFoundError
@@ -138,6 +140,18 @@ class ScopeRequiredError(ThreadkeepError, PermissionError):
     """The request lacks the scope that the message names. Get a token with it."""
 
     code = "scope_required"
+
+
+class RoleRequiredError(ThreadkeepError, PermissionError):
+    """The user lacks the role in a shared scope that the message names. Let the application grant it."""
+
+    code = "role_required"
+
+
+class ScopeNotFoundError(ThreadkeepError, LookupError):
+    """The shared scope that the message names does not exist. Create it, or correct its name."""
+
+    code = "scope_not_found"
 
 
 class OptedOutError(ThreadkeepError):

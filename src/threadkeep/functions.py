@@ -43,7 +43,7 @@ from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import resolve_settings
 from threadkeep.runs import Run
 from threadkeep.settings import Settings
-from threadkeep.storage.interface import Item, Partition, Ref
+from threadkeep.storage.interface import Item, Ref
 from threadkeep.text.sentences import extractive_summary
 
 if TYPE_CHECKING:
@@ -404,7 +404,7 @@ def _memory(item: StoreItem, user_id: str) -> Memory | None:
     value = dict(item.value)
     if isinstance(value.get("summary"), str):
         value.setdefault("data", value["summary"])
-    ref = Ref(Partition("owner", (owner.tenant, owner.user_id)), tuple(item.namespace), item.key)
+    ref = Ref(owner.partition, tuple(item.namespace), item.key)
     memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
     return memory if memory is not None and recallable(memory) else None
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.errors import InvalidInputError, OwnerConflictError, TooLargeError
 from threadkeep.storage.interface import Namespace, Partition
@@ -14,6 +14,9 @@ from threadkeep.storage.interface import Namespace, Partition
 MAX_ID_CHARACTERS: Final = 1000
 OWNED_ROOTS: Final = ("memories", "summaries", "users")
 """First labels of the namespaces that belong to an owner; the second label is the owner's."""
+
+OwnerKind: TypeAlias = Literal["user", "team", "agent"]
+"""A user, or a shared scope: a team of users, or an agent that several users work with."""
 
 _MARK: Final = "~tk~"
 _ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
@@ -24,15 +27,17 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
 
 @dataclass(frozen=True)
 class Owner:
-    """A user of a tenant; every stored row belongs to exactly one partition, and most to an owner's.
+    """A user of a tenant, or a scope that users share; most stored rows belong to an owner's partition.
 
     Attributes:
-        user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode.
+        user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode. Of a shared scope: its name.
         tenant: Any text of up to 1,000 characters; by default the only one, ``""``. Gateways use the token's issuer.
+        kind: ``user``, or of a shared scope ``team`` or ``agent``. Owners of two kinds are never the same.
     """
 
     user_id: str
     tenant: str = ""
+    kind: OwnerKind = "user"
 
     def __post_init__(self) -> None:
         for name, text in (("user id", self.user_id), ("tenant", self.tenant)):
@@ -45,6 +50,19 @@ class Owner:
         if not self.user_id:
             msg = "The user id is empty; pass the id that your application uses for the user."
             raise InvalidInputError(msg)
+        if self.kind not in get_args(OwnerKind):
+            msg = f"kind must be one of {', '.join(get_args(OwnerKind))}, got {str(self.kind)[:40]!r}."
+            raise InvalidInputError(msg)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether this is a scope that users share, and no user."""
+        return self.kind != "user"
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Tenant, id and, of a shared scope, kind: no two owners have the same."""
+        return (self.tenant, self.user_id, self.kind) if self.is_shared else (self.tenant, self.user_id)
 
     @cached_property
     def label(self) -> str:
@@ -53,6 +71,8 @@ class Owner:
         An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
         """
         tenant, user_id = self.tenant, self.user_id
+        if self.is_shared:
+            return f"{_MARK}{self.kind}~{_escape(tenant)}~{_escape(user_id)}"
         if not tenant and not user_id.startswith(_MARK) and not _ILLEGAL.search(user_id):
             return user_id
         return _MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
@@ -60,7 +80,47 @@ class Owner:
     @cached_property
     def partition(self) -> Partition:
         """The partition that holds everything of this owner."""
-        return Partition("owner", (self.tenant, self.user_id))
+        return Partition("owner", self.parts)
+
+
+def owner_of_parts(parts: tuple[str, ...]) -> Owner:
+    """Return the owner with these :attr:`Owner.parts`.
+
+    Raises:
+        InvalidInputError: They are not an owner's.
+    """
+    tenant, user_id, *kind = parts
+    return Owner(user_id, tenant, *cast("list[OwnerKind]", kind))
+
+
+def checked_user(owner: Owner) -> Owner:
+    """Return *owner*, of whose turns there is something to learn.
+
+    Raises:
+        InvalidInputError: It is a scope that users share.
+    """
+    if owner.is_shared:
+        msg = f"A turn belongs to a user, not to a {owner.kind}; pass the {owner.kind} as read_scopes= to read it."
+        raise InvalidInputError(msg)
+    return owner
+
+
+def check_read_scopes(owner: Owner, scopes: tuple[Owner, ...]) -> None:
+    """Check that a run of *owner* can read *scopes*, as far as their names tell.
+
+    Raises:
+        InvalidInputError: One is *owner* itself, another user, of another tenant, or no owner.
+    """
+    for scope in scopes:
+        if scope == owner:
+            msg = "read_scopes names the owner of the run itself; its own memory is read anyway."
+        elif not isinstance(scope, Owner) or not scope.is_shared:
+            msg = 'read_scopes takes shared scopes only: threadkeep.Owner("platform", kind="team").'
+        elif scope.tenant != owner.tenant:
+            msg = "read_scopes names a scope of another tenant than the owner's."
+        else:
+            continue
+        raise InvalidInputError(msg)
 
 
 @lru_cache(maxsize=4096)
@@ -80,12 +140,12 @@ def owner_of_label(label: str) -> Owner | None:
     The inverse of :attr:`Owner.label`. A forged mark, an invalid escape and more than 1,000 characters are never an
     owner's label.
     """
-    tenant, user_id = "", label
+    tenant, user_id, kind = "", label, "user"
     if label.startswith(_MARK):
-        head, _, rest = label.removeprefix(_MARK).rpartition("~")
-        tenant, user_id = _unescape(head), _unescape(rest)
+        *kinds, head, rest = ["", *label.removeprefix(_MARK).split("~")][-3:]
+        tenant, user_id, kind = _unescape(head), _unescape(rest), next(filter(None, kinds), kind)
     try:
-        owner = Owner(user_id, tenant)
+        owner = Owner(user_id, tenant, cast("OwnerKind", kind))
     except InvalidInputError:
         return None
     return owner if owner.label == label else None
@@ -93,11 +153,8 @@ def owner_of_label(label: str) -> Owner | None:
 
 def owner_of_partition(partition: Partition) -> Owner | None:
     """Return the owner of *partition*, or None if it is not an owner's."""
-    match partition:
-        case Partition(kind="owner", parts=(tenant, user_id)):
-            return Owner(user_id, tenant)
-        case _:
-            return None
+    named = partition.kind == "owner" and len(partition.parts) in (2, 3)
+    return owner_of_parts(partition.parts) if named else None
 
 
 @lru_cache(maxsize=4096)

@@ -170,7 +170,7 @@ class Runs:
         if not key:
             msg = "The key of an effect is missing: pass one that is the same each time the node runs, e.g. 'refund'."
             raise InvalidInputError(msg)
-        named = short_digest("effect", owner.tenant, owner.user_id, thread_id, key)
+        named = short_digest("effect", *owner.parts, thread_id, key)
         effect = Effect(named, await self.epoch(owner) if epoch is None else epoch)
         (item,) = await self._storage.get([Ref(owner.partition, (EFFECTS,), effect.idempotency_key)])
         if item is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.capture.models import Receipt
 from threadkeep.errors import SettingsError
+from threadkeep.identity import checked_user
 from threadkeep.memories.service import MemoryService
 from threadkeep.registry import (
     create_erasure_receipts,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from threadkeep.recall.profile import ProfileReader
     from threadkeep.recall.service import RecallService
     from threadkeep.runs import Runs
+    from threadkeep.scopes.repository import ScopeRepository
+    from threadkeep.scopes.service import ScopeService
     from threadkeep.search.retriever import Retriever
     from threadkeep.search.vectorstores.base import Replicator
     from threadkeep.settings import Settings
@@ -181,7 +184,7 @@ class Services:
         self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None, **more: Any
     ) -> Receipt:
         """Record turns for learning, unless their owner or thread opted out; see :meth:`CaptureService.record`."""
-        if self.opt_outs.holds(owner, thread_id):
+        if self.opt_outs.holds(checked_user(owner), thread_id):
             return Receipt("nothing")
         return await self.captures.record(messages, owner=owner, thread_id=thread_id, **more)
 
@@ -226,6 +229,13 @@ class Services:
         from threadkeep.collections.service import CollectionService
 
         return CollectionService(self)
+
+    @component
+    def scopes(self) -> ScopeService:
+        """``tk.scopes`` without a default owner."""
+        from threadkeep.scopes.service import ScopeService
+
+        return ScopeService(self)
 
     # Their parts
 
@@ -324,6 +334,20 @@ class Services:
         )
 
     @component
+    def scope_repository(self) -> ScopeRepository:
+        """Reads and writes shared scopes and their members."""
+        from threadkeep.scopes.repository import ScopeRepository
+
+        return ScopeRepository(
+            self.storage,
+            self.memory_repository,
+            self.proposal_repository,
+            self.tombstones,
+            self.clock,
+            audited_writer=self.audited_writer,
+        )
+
+    @component
     def captures(self) -> CaptureService:
         """Records turns and learns from them."""
         from threadkeep.capture.extractors.local import LocalExtractor
@@ -378,6 +402,7 @@ class Services:
             uses=self.last_used,
             branches=self.captures.on_record,
             profile=self.profile_reader,
+            scopes=self.scope_repository,
         )
 
     @component
@@ -463,6 +488,7 @@ class Services:
             erase_threads=self._erase_threads,
             thread_storage=self.thread_storage,
             opt_outs=self.opt_outs,
+            forget_in_scopes=self.scope_repository.forget,
         )
 
     @component

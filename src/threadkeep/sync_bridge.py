@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SERVICES: Final = frozenset(
-    {"agents", "collections", "memories", "owners", "profile", "proposals", "queue", "runs", "threads"}
+    {"agents", "collections", "memories", "owners", "profile", "proposals", "queue", "runs", "scopes", "threads"}
 )
 _OWN_LOOP: Final = frozenset({"agents", "runs"})
 """Services that run or build graphs, which must not block Threadkeep's event loop."""
@@ -41,7 +41,7 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        if name in _SERVICES:
+        if name in _SERVICES and not inspect.ismethod(found):
             return Blocking(found, self._app, apart=name in _OWN_LOOP)
         if inspect.iscoroutinefunction(found):
             return _run_in_new_loop(found) if self._apart else _blocking(found, self._app)

@@ -299,7 +299,7 @@ class Ready:
 
 def key_of(owner: Owner, thread_id: ThreadId | None) -> str:
     """Return the key of a thread's waiting turns; it reveals no id."""
-    return short_digest("waiting", owner.tenant, owner.user_id, *([] if thread_id is None else [thread_id]))
+    return short_digest("waiting", *owner.parts, *([] if thread_id is None else [thread_id]))
 
 
 def ready(

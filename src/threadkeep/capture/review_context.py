@@ -76,7 +76,7 @@ class ReviewContext:
         unwanted, pending = await asyncio.gather(
             self.tombstones.of(owner), self.rows.list(owner, state="pending", limit=_WAITING)
         )
-        return Review(self.policies.read(item), unwanted, tuple(pending))
+        return Review(self.policies.read(item, owner), unwanted, tuple(pending))
 
     def proposed(self, decision: Propose, turn_id: TurnId, owner: Owner, *, key: MemoryId, now: datetime) -> Put:
         """Return the put of what *decision* lets wait.

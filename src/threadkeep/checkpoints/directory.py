@@ -21,7 +21,7 @@ from threadkeep.checkpoints.codec import HEAD
 from threadkeep.checkpoints.head import Head, bind_to
 from threadkeep.concurrency import retry_conflicts, until_available
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
-from threadkeep.identity import Owner, owner_of_label, owner_of_partition
+from threadkeep.identity import Owner, owner_of_label, owner_of_partition, owner_of_parts
 from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.encoding import encode_value
 from threadkeep.storage.interface import (
@@ -329,7 +329,7 @@ class ThreadDirectory:
                     found.append(UnlistedThread(partition, "", None, erased=True))
                 continue
             head, scoped = Head.from_value(item.value), len(partition.parts) > 1
-            owner = Owner(partition.parts[1], partition.parts[0]) if scoped else owner_of_label(head.owner)
+            owner = owner_of_parts(partition.parts[:-1]) if scoped else owner_of_label(head.owner)
             if owner is not None:  # otherwise it belongs to no owner
                 owned.append((partition, head.thread_id, owner))
         refs = [
@@ -410,7 +410,7 @@ class ThreadOwners:
 @lru_cache(maxsize=4096)
 def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
     """Return the partition of a thread; *owner*: of that owner's scoped view."""
-    parts = (thread_id,) if owner is None else (owner.tenant, owner.user_id, thread_id)
+    parts = (thread_id,) if owner is None else (*owner.parts, thread_id)
     return Partition("thread", parts)
 
 

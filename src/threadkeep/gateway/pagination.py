@@ -104,6 +104,6 @@ class Cursors:
 
 
 def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:
-    message = digest(str(offset), owner.tenant, owner.user_id, *bound)
+    message = digest(str(offset), *owner.parts, *bound)
     signature = hmac.digest(secret, message, hashlib.sha256)[:_SIGNATURE_BYTES]
     return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()

@@ -12,7 +12,7 @@ from langgraph.config import get_config
 
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.checkpoints.thread_ids import thread_id_from
-from threadkeep.errors import OwnerConflictError, OwnerRequiredError
+from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
 
@@ -26,6 +26,10 @@ _CHECKPOINTER: Final = "__pregel_checkpointer"
 MEMORY_KEY: Final = "threadkeep_memory"
 """The key of ``configurable`` that turns memory off for a run; its value is ``MemorySwitch.OFF``."""
 
+READ_SCOPES_KEY: Final = "threadkeep_read_scopes"
+"""The key of ``configurable`` that grants a run shared scopes to read; its value is a tuple of ``Owner`` objects."""
+
+ScopesSource: TypeAlias = "Sequence[Owner] | Callable[[Any], Sequence[Owner]]"
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
 
@@ -74,6 +78,26 @@ def owner_from(
             "or owner= to tk.middleware(), tk.tools() or threadkeep.open()."
         )
     raise OwnerRequiredError(msg)
+
+
+def read_scopes_from(source: ScopesSource, *, runtime: object, config: Mapping[str, Any]) -> tuple[Owner, ...]:
+    """Return the shared scopes that a run may read, each once: those of *source*, and those of its config.
+
+    Args:
+        source: Scopes, or a function of *runtime* that returns some.
+        runtime: The run's ``Runtime``.
+        config: The run's configuration. A client that sends JSON cannot make the objects that count there.
+
+    Raises:
+        InvalidInputError: The config has something other than ``Owner`` objects.
+    """
+    configurable: Mapping[str, object] = config.get("configurable") or {}
+    given = configurable.get(READ_SCOPES_KEY, ())
+    if not isinstance(given, tuple) or not all(isinstance(one, Owner) for one in cast("tuple[object, ...]", given)):
+        msg = f"configurable.{READ_SCOPES_KEY} must be a tuple of Owner objects; view.config(read_scopes=…) sets it."
+        raise InvalidInputError(msg)
+    named = source(runtime) if callable(source) else source
+    return tuple(dict.fromkeys((*named, *cast("tuple[Owner, ...]", given))))
 
 
 def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:

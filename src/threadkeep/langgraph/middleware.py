@@ -34,6 +34,7 @@ from threadkeep.errors import (
     PartitionErasedError,
     StorageError,
 )
+from threadkeep.identity import checked_user
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
     NamedOwner,
@@ -44,6 +45,7 @@ from threadkeep.langgraph.identity import (
     is_memory_off,
     is_scoped,
     owner_from,
+    read_scopes_from,
     require_agreement,
     thread_id_of,
     uses_our_checkpointer,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.container import Services
     from threadkeep.identity import Owner
+    from threadkeep.langgraph.identity import ScopesSource
     from threadkeep.models.base import Message
 
 TURNS_REMEMBERED: Final = 1024
@@ -82,6 +85,7 @@ class _TurnContext:
     owner: Owner
     thread_id: ThreadId | None
     message: str
+    read_scopes: tuple[Owner, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         timeout: timedelta,
         placement: str,
         events: str,
+        read_scopes: ScopesSource = (),
     ) -> None:
         super().__init__()
         self._tk = tk
@@ -130,6 +135,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._timeout = timeout
         self._placement = placement
         self._full_events = events == "full"
+        self._read_scopes = read_scopes
         self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         self._begun: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
@@ -204,13 +210,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> _TurnContext:
         position, message, question = messages.newest_human
         key = message or short_digest(str(position), question)
-        return _TurnContext(self._resolve_owner(runtime, config), thread_id_of(runtime, config), key)
+        scopes = read_scopes_from(self._read_scopes, runtime=runtime, config=config)
+        return _TurnContext(self._resolve_owner(runtime, config), thread_id_of(runtime, config), key, scopes)
 
     def _resolve_owner(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
         if self._owner is not None:
             require_agreement(owner, config)
-        return owner
+        return checked_user(owner)
 
     def _try_cached(
         self, turn: _TurnContext, before: _RecalledTurn | None, messages: PlainMessages
@@ -283,6 +290,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             max_facts=most,
             max_episodes=most,
             timeout=self._timeout,
+            read_scopes=turn.read_scopes,
         )
 
     async def _is_unchanged(self, seen: _RecalledTurn, owner: Owner) -> bool:

@@ -17,8 +17,8 @@ from typing_extensions import override
 from threadkeep.checkpoints.leases import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
-from threadkeep.identity import Owner
-from threadkeep.langgraph.identity import memory_keys
+from threadkeep.identity import Owner, check_read_scopes, checked_user
+from threadkeep.langgraph.identity import READ_SCOPES_KEY, memory_keys
 from threadkeep.langgraph.operations import require_embedder
 from threadkeep.langgraph.store import ThreadkeepStore
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.maintenance import Maintenance
     from threadkeep.client import ChatModel, Keep, Threadkeep
+    from threadkeep.langgraph.identity import ScopesSource
 
 OWNER_KEY: Final = "threadkeep_owner"
 """The key of ``configurable`` that holds the owner of a run."""
@@ -125,6 +126,7 @@ class PerRunOwnerView:
         timeout: timedelta | None = None,
         placement: str = "user",
         events: str = "ids",
+        read_scopes: ScopesSource = (),
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware; the options are those of ``tk.middleware``."""
         return self._tk.middleware(
@@ -134,6 +136,7 @@ class PerRunOwnerView:
             timeout=timeout,
             placement=placement,
             events=events,
+            read_scopes=read_scopes,
         )
 
     def window(
@@ -199,6 +202,7 @@ class PerRunOwnerView:
         thread_id: str,
         memory: bool = True,
         run_name: str | None = None,
+        read_scopes: Sequence[Owner] = (),
         **configurable: Any,
     ) -> RunnableConfig:
         """Return the config of a run.
@@ -208,16 +212,21 @@ class PerRunOwnerView:
             thread_id: The thread of the run; another owner's thread of the same id is another thread.
             memory: Whether the run recalls and learns; otherwise the memory tools refuse, too.
             run_name: A name that no other run has, for :meth:`end_run`.
+            read_scopes: Shared scopes that the run may read beside the owner's memory.
             configurable: Further keys.
 
         Raises:
-            InvalidInputError: *configurable* names an owner, too.
+            InvalidInputError: *configurable* names an owner or scopes, too; or a scope cannot be read by the owner.
         """
-        if OWNER_KEY in configurable:
-            msg = f"Pass the owner as the first argument, not as {OWNER_KEY}."
-            raise InvalidInputError(msg)
-        named = self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner))
+        for key, argument in ((OWNER_KEY, "the owner as the first argument"), (READ_SCOPES_KEY, "read_scopes")):
+            if key in configurable:
+                msg = f"Pass {argument}, not as {key}."
+                raise InvalidInputError(msg)
+        named = checked_user(self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner)))
+        check_read_scopes(named, tuple(read_scopes))
         named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named, **memory_keys(memory=memory)}
+        if read_scopes:
+            named_keys[READ_SCOPES_KEY] = tuple(read_scopes)
         if run_name is not None:
             named_keys[RUN] = RunName(run_name)
         return {"configurable": {**configurable, **named_keys}}

@@ -295,7 +295,7 @@ def sources_of(rows: object) -> tuple[Source, ...]:
         speaker, thread, message, turn = get("speaker"), get("thread_id"), get("message_id"), get("turn_id")
         if not isinstance(speaker, str) or speaker not in _SPEAKERS:
             continue
-        at = get("at")
+        at, author = get("at"), get("author")
         sources.append(
             Source(
                 cast("Speaker", speaker),
@@ -303,6 +303,7 @@ def sources_of(rows: object) -> tuple[Source, ...]:
                 MessageId(message) if isinstance(message, str) else None,
                 TurnId(turn) if isinstance(turn, str) else None,
                 _moment_of_text(at) if isinstance(at, str) and len(at) <= _SHORT_TIME else moment_of(at),
+                author if isinstance(author, str) else None,
             )
         )
     return tuple(sources)
@@ -336,6 +337,7 @@ def _spell_source(source: Source) -> dict[str, Any]:
         "message_id": source.message_id,
         "turn_id": source.turn_id,
         "at": _spell(source.at),
+        "author": source.author,
     }
     return {key: field for key, field in row.items() if field is not None}
 

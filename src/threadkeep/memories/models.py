@@ -56,6 +56,7 @@ class Source:
         message_id: In which message; ``None`` where messages carry no ids.
         turn_id: In which turn.
         at: When; ``None`` where that is not known.
+        author: In a shared scope, the label of the user whose word it is; ``None`` elsewhere.
     """
 
     speaker: Speaker
@@ -63,6 +64,7 @@ class Source:
     message_id: MessageId | None = None
     turn_id: TurnId | None = None
     at: datetime | None = None
+    author: str | None = None
 
 
 def least_trusted(sources: Iterable[Source], *, otherwise: Speaker = "user") -> Speaker:
@@ -426,14 +428,23 @@ def recallable(memory: Memory) -> bool:
     return memory.status == "active" and memory.valid_to is None
 
 
-def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) -> None:
+def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None, *, shared: bool = False) -> None:
     """Check that a statement is approved, or that its kind and its least trusted *speaker* need no approval.
+
+    Args:
+        kind: The kind of the statement.
+        speaker: Its least trusted speaker.
+        approval: Its approval.
+        shared: Whether it is about a scope that users share: there, every statement needs an approval.
 
     Raises:
         ApprovalRequiredError: It needs an approval and has none.
     """
-    if approval is not None or (kind, speaker) not in NEEDS_APPROVAL:
+    if approval is not None or (not shared and (kind, speaker) not in NEEDS_APPROVAL):
         return
+    if shared:
+        msg = "What a shared scope remembers waits for approval: propose it by tk.scopes, or name who approved it."
+        raise ApprovalRequiredError(msg, speaker=speaker)
     what = "How to behave is always asked: it" if kind == "procedural" else "A statement that"
     who = "" if kind == "procedural" else f" {_SPEAKERS[speaker]} stands behind"
     msg = f"{what}{who} waits for approval; propose it by tk.proposals.propose(), or name who approved it."

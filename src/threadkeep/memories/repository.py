@@ -159,7 +159,7 @@ class MemoryRepository(MemoryReader):
             ApprovalRequiredError: It needs an approval and has none; nothing was written.
         """
         memory = self._memory(new, owner)
-        require_approval(memory.kind, memory.trust, memory.approval)
+        require_approval(memory.kind, memory.trust, memory.approval, shared=owner.is_shared)
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
@@ -213,7 +213,7 @@ class MemoryRepository(MemoryReader):
         """
         memories = [self._memory(new, owner) for new in news]
         for memory in memories:
-            require_approval(memory.kind, memory.trust, memory.approval)
+            require_approval(memory.kind, memory.trust, memory.approval, shared=owner.is_shared)
         keys = [memory.memory_id for memory in memories]
         if len(set(keys)) != len(keys):
             msg = "Two of the statements have the same memory_id; give each its own."
@@ -302,7 +302,7 @@ class MemoryRepository(MemoryReader):
 
         async def commit() -> None:
             memory = await self.require(memory_id, owner=owner)
-            require_approval(memory.kind, source.speaker, approval)
+            require_approval(memory.kind, source.speaker, approval, shared=owner.is_shared)
             _require_revision(memory, revision)
             changed = corrected(memory, text, source=source, at=now, approval=approval)
             if changed.status == "proposed":  # another program's row; the correction approves it

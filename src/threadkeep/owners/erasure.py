@@ -81,7 +81,7 @@ class ErasureKey:
 
     def name_of(self, owner: Owner) -> str:
         """Return the keyed digest that stands for *owner*."""
-        return self._mac(digest("erased owner", owner.tenant, owner.user_id))
+        return self._mac(digest("erased owner", *owner.parts))
 
     @property
     def key_id(self) -> str:
@@ -286,6 +286,7 @@ class OwnerErasure:
         erase_threads: Erases the threads of an owner, while no further one can begin, and returns their ids.
         thread_storage: Keeps the threads.
         opt_outs: Who wants no memory.
+        forget_in_scopes: Removes a user's words from shared scopes, or a scope from the list; returns how many rows.
     """
 
     def __init__(
@@ -298,6 +299,7 @@ class OwnerErasure:
         erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
         thread_storage: Storage,
         opt_outs: OptOuts,
+        forget_in_scopes: Callable[[Owner], Awaitable[int]],
     ) -> None:
         self._storage = storage
         self._indexes = indexes
@@ -305,6 +307,7 @@ class OwnerErasure:
         self._erase_threads = erase_threads
         self._thread_storage = thread_storage
         self._opt_outs = opt_outs
+        self._forget_in_scopes = forget_in_scopes
         self._noticed: tuple[str, int] | None = None
         self.receipts = receipts
 
@@ -312,9 +315,10 @@ class OwnerErasure:
         """Remove everything that is held about *owner*, physically.
 
         First the receipt is begun. From then on no thread of the owner can begin, until everything is erased: the
-        threads, then every row with its vectors, the queue and the proposals among them, and the indexes in RAM, here
-        at once and in other processes within seconds. An erasing that was interrupted is finished at the next start,
-        by a further call, or by :meth:`replay`. Writes of work that was in flight are refused.
+        threads, then the owner's words in shared scopes, then every row with its vectors, the queue and the proposals
+        among them, and the indexes in RAM, here at once and in other processes within seconds. An erasing that was
+        interrupted is finished at the next start, by a further call, or by :meth:`replay`. Writes of work that was in
+        flight are refused.
         """
         position = await self._storage.position(owner.partition)
         receipt = await self.receipts.begin(owner, at=self._clock.now(), epoch=position.epoch)
@@ -325,6 +329,7 @@ class OwnerErasure:
             listed += place == "thread"
             counts[_COUNTED.get(place, "other")] += 1
         threads = tuple(await self._erase_threads(owner))
+        counts["shared"] = await self._forget_in_scopes(owner)
         listed += 1  # the mark that the owner is being erased
         if self._thread_storage is not self._storage:
             listed -= 1

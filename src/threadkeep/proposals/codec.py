@@ -114,6 +114,7 @@ def tombstone_put(tombstone: Tombstone, owner: Owner, *, now: datetime) -> Put:
         "by": tombstone.by,
         "at": tombstone.at.isoformat(),
         "digests": sorted(tombstone.digests),
+        "authors": sorted(tombstone.authors),
     }
     return Put(
         tombstones_namespace(owner),
@@ -131,7 +132,6 @@ def tombstone_of(item: Item) -> Tombstone | None:
     moment = moment_of(at)
     if cause not in get_args(Cause) or moment is None:
         return None
-    terms = cast("list[object]", digests) if isinstance(digests, list) else []
     return Tombstone(
         tombstone_id=item.ref.key,
         cause=cast("Cause", cause),
@@ -139,8 +139,17 @@ def tombstone_of(item: Item) -> Tombstone | None:
         at=moment,
         by=str(value.get("by", "")),
         expires_at=item.expires_at,
-        digests=frozenset(term for term in terms if isinstance(term, str)),
+        digests=_texts(digests),
         embedding=item.embedding,
+        authors=_texts(value.get("authors")),
+    )
+
+
+def _texts(rows: object) -> frozenset[str]:
+    return (
+        frozenset(row for row in cast("list[object]", rows) if isinstance(row, str))
+        if isinstance(rows, list)
+        else frozenset()
     )
 
 

@@ -202,6 +202,7 @@ class Tombstone:
         expires_at: Until when; ``None``: for ever.
         digests: Of an erased one: keyed digests of its terms.
         embedding: Of a rejected one: its vector.
+        authors: Of a rejected one in a shared scope: the labels of the users whose word it was.
     """
 
     tombstone_id: str
@@ -212,6 +213,7 @@ class Tombstone:
     expires_at: datetime | None
     digests: frozenset[str] = frozenset()
     embedding: Embedding | None = None
+    authors: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

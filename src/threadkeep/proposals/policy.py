@@ -28,14 +28,18 @@ class Policy:
     Attributes:
         rules: The verdict for a speaker, a kind, or both.
         owner_rules: An owner's own, which count first; only what *rules* never keep stays so.
+        shared: Whether the owner is a scope that users share: then only its own rules let anything pass unasked.
     """
 
     rules: Mapping[Rule, Verdict] = field(default_factory=dict[Rule, Verdict])
     owner_rules: Mapping[Rule, Verdict] = field(default_factory=dict[Rule, Verdict])
+    shared: bool = False
 
     def verdict(self, kind: Kind, speaker: Speaker) -> Verdict:
         """Return the verdict on a statement of *kind* with *speaker* as its least trusted source."""
         general = _ruled(self.rules, kind, speaker) or by_default(kind, speaker)
+        if self.shared and general == "auto":
+            general = "ask"
         return general if general == "never" else _ruled(self.owner_rules, kind, speaker) or general
 
 

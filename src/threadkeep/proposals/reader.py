@@ -79,11 +79,11 @@ class PolicyRepository:
     async def of(self, owner: Owner) -> Policy:
         """Return the rules that hold for *owner*."""
         (item,) = await self._storage.get([self.ref(owner)])
-        return self.read(item)
+        return self.read(item, owner)
 
-    def read(self, item: Item | None) -> Policy:
-        """Return the rules that hold for the owner with this item at :meth:`ref`."""
-        return self._with(item.value if item else None)
+    def read(self, item: Item | None, owner: Owner) -> Policy:
+        """Return the rules that hold for *owner*, with this item at :meth:`ref`."""
+        return self._with(item.value if item else None, owner)
 
     async def set(self, rules: str, *, owner: Owner) -> Policy:
         """Give *owner* rules of their own, such as ``assistant=never``; an empty text takes them away.
@@ -96,12 +96,13 @@ class PolicyRepository:
         namespace = policy_namespace(owner)
         operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
         await self._audited_writer.commit(owner, [operation], by=USER, epoch=epoch)
-        return self._with(value)
+        return self._with(value, owner)
 
-    def _with(self, row: Mapping[str, Any] | None) -> Policy:
+    def _with(self, row: Mapping[str, Any] | None, owner: Owner) -> Policy:
         """Add the rules of an owner's *row*; one that cannot be read says nothing."""
         own = row.get("rules") if row else None
         try:
-            return Policy(self._rules, rules_of(own) if isinstance(own, str) else {})
+            rules = rules_of(own) if isinstance(own, str) else {}
         except InvalidInputError:
-            return Policy(self._rules)
+            rules = {}
+        return Policy(self._rules, rules, owner.is_shared)

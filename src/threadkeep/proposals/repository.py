@@ -100,8 +100,13 @@ class ProposalRepository:
         waiting = await self._rows.list(owner, state="pending", limit=_MOST_WAITING)
         return frozenset(one.memory_id for one in waiting if one.action != "add" and one.memory_id is not None)
 
-    async def propose(self, new: NewProposal, *, owner: Owner) -> Proposed:
+    async def propose(self, new: NewProposal, *, owner: Owner, also: Sequence[Operation] = ()) -> Proposed:
         """Propose a change; what the policy lets pass is done at once, what it never keeps is refused.
+
+        Args:
+            new: The change.
+            owner: The owner of the memory.
+            also: Further operations for the commit of the proposal.
 
         Raises:
             InvalidInputError, TooLargeError: It cannot be kept, or names no change.
@@ -141,9 +146,10 @@ class ProposalRepository:
         )
         try:
             put = proposal_put(proposal, owner, expect="absent")
-            await self._audited_writer.commit(owner, [put], by=trust, epoch=epoch)
-        except RevisionConflictError:  # the same one, at the same time
-            known = await self.require(proposal_id, owner=owner)
+            await self._audited_writer.commit(owner, [put, *also], by=trust, epoch=epoch)
+        except RevisionConflictError:  # the same one, at the same time, or an expectation of the caller's
+            if (known := await self.get(proposal_id, owner=owner)) is None:
+                raise
             return Proposed("duplicate", known, known.memory_id, "proposed before")
         self._telemetry.count("proposals.made")
         if verdict == "ask":
@@ -171,9 +177,14 @@ class ProposalRepository:
         if new.kind == "semantic" and is_standing(new.text):
             new = replace(new, kind="procedural")
         trust = least_trusted(new.sources)
-        if new.approval is not None or (trust in TRUSTED and asked and new.kind != "procedural"):
+        asked = asked and new.kind != "procedural" and not owner.is_shared
+        if new.approval is not None or (trust in TRUSTED and asked):
             return await self._memories.remember(new, owner=owner)
-        if trust in TRUSTED and (await self._policies.of(owner)).verdict(new.kind, trust) == "auto":
+        if (
+            trust in TRUSTED
+            and not owner.is_shared
+            and (await self._policies.of(owner)).verdict(new.kind, trust) == "auto"
+        ):
             reason = await self._why_unwanted(new.text, owner)
             return (
                 self._not_kept(new, trust, reason, owner) if reason else await self._memories.remember(new, owner=owner)
@@ -202,7 +213,8 @@ class ProposalRepository:
         proposed: dict[int, Proposed] = {}
         for number, new in news.items():
             memory_id = str(new.memory_id)
-            if policy.verdict(new.kind, "import") == "auto" or await self._memories.get(memory_id, owner=owner):
+            kept = policy.verdict(new.kind, "import") == "auto" and not owner.is_shared
+            if kept or await self._memories.get(memory_id, owner=owner):
                 continue
             proposal = NewProposal(
                 new.text,
@@ -307,7 +319,9 @@ class ProposalRepository:
             head = await self._audited_writer.head(owner)
             operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
             if proposal.text:
-                operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
+                operations += await self._tombstones.rejecting(
+                    owner, proposal.text, by=decision.by, sources=proposal.sources
+                )
                 operations += await self._memories.unsaying(owner, [proposal.text])
             # A worker that learns a statement meanwhile conflicts with this commit, so that it reads the tombstone.
             await self._audited_writer.commit_from(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.codec import cosine
-from threadkeep.memories.models import ASKED, SAID, sentences_in, without_sentences
+from threadkeep.memories.models import ASKED, SAID, Source, sentences_in, without_sentences
 from threadkeep.proposals.codec import (
     DIGEST_KEY,
     PROPOSALS,
@@ -159,12 +159,16 @@ class Tombstones:
         )
         return True
 
-    async def rejecting(self, owner: Owner, text: str, *, by: str) -> Sequence[Operation]:
+    async def rejecting(
+        self, owner: Owner, text: str, *, by: str, sources: Sequence[Source] = ()
+    ) -> Sequence[Operation]:
         """Return what keeps a rejected statement from being learnt again; its text stays visible to its owner."""
         now = self._clock.now()
         embedding = await self._searcher.embed_put([text])
         key = short_digest("rejected", normalised(text))
-        tombstone = Tombstone(key, "rejected", text, now, by, self._expiry(now), embedding=embedding)
+        authors = frozenset(source.author for source in sources if source.author is not None)
+        expiry = self._expiry(now)
+        tombstone = Tombstone(key, "rejected", text, now, by, expiry, embedding=embedding, authors=authors)
         return [tombstone_put(tombstone, owner, now=now)]
 
     async def forgetting(

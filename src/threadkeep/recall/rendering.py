@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from threadkeep.identity import owner_in
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source, Speaker
 from threadkeep.text.block import BULLETS_HEADING, END, HEADING, one_line, quote
@@ -74,7 +75,14 @@ def line(
     at = source.at or memory.created_at
     own_words = memory.kind == "episodic" and memory.text.startswith((SAID, ASKED))
     here = source.thread_id is not None and source.thread_id == thread_id
-    marks = (None if own_words else _MARKED.get(memory.kind), _SAID.get(memory.trust), "this thread" if here else None)
+    scope = owner_in(memory.namespace)
+    shared = None if scope is None or not scope.is_shared else f"{scope.kind} {one_line(scope.user_id)}"
+    marks = (
+        shared,
+        None if own_words else _MARKED.get(memory.kind),
+        _SAID.get(memory.trust),
+        "this thread" if here else None,
+    )
     before = ("earlier",) if earlier else ()
     text = memory.text.removeprefix(SAID) if own_words else memory.text
     return f"- {quote(text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"

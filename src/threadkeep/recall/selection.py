@@ -19,6 +19,7 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.excerpts import excerpt
+from threadkeep.recall.merging import by_closeness, merged
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
@@ -406,25 +407,54 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
     return CandidatePlaces(chain(answers, filter((relevant - first).__contains__, in_order(ranking))), first)
 
 
-def pack(
-    request: BlockRequest,
-    ranking: Ranking,
-    candidates: CandidatePlaces,
-    stored: StoredFacts,
-    *,
-    now: datetime,
-    profile: Sequence[Recalled] = (),
-) -> ContextPacker:
-    """Fill a block with *profile*, then with the valid memories among *candidates*, in their order."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in one partition.
+
+    Attributes:
+        ranking: The hits.
+        candidates: Those to offer to a block.
+        stored: What is known of them from the storage.
+        profile: What is offered before them.
+    """
+
+    ranking: Ranking
+    candidates: CandidatePlaces
+    stored: StoredFacts
+    profile: Sequence[Recalled] = ()
+
+
+def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
+    """Fill a block with profiles, then with the valid memories among what was *found*, as :func:`merged`.
+
+    Args:
+        request: What the block is for.
+        found: Of the owner's memory, then of each shared scope.
+        now: The time.
+    """
     packer = packer_for(request)
-    offer, answers = _Offer(packer, request), candidates.answers
-    if profile:
-        offer.take([one for one in profile if not stored.is_elsewhere(one.memory)])
+    offer = _Offer(packer, request)
+    for one in found:
+        if one.profile:
+            offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
+    own, *shared = [_chunks(one, request, now=now) for one in found] or [iter(())]
+    for chunk in merged(own, by_closeness(shared)) if shared else own:
+        offer.take(chunk)
+        if packer.full:
+            break
+    offer.offer_deferred()
+    return packer
+
+
+def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:
+    """Yield the valid memories among the candidates of one partition, in their order."""
+    ranking, candidates, stored = found.ranking, found.candidates, found.stored
+    answers = candidates.answers
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike, request.query.text)
     offered: set[int] = set()
-    while not packer.full and (chunk := list(islice(candidates.places, _CHUNK))):
+    while chunk := list(islice(candidates.places, _CHUNK)):
         places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]
         places = [place for place in dict.fromkeys(places) if place not in offered]
         offered.update(places)
@@ -436,9 +466,7 @@ def pack(
             if memory is None or (stored.is_doubtful is not None and stored.is_elsewhere(memory)):
                 continue
             recalled.append(Recalled(excerpt(memory, request.query), score, place in earlier))
-        offer.take(recalled)
-    offer.offer_deferred()
-    return packer
+        yield recalled
 
 
 def pack_newest(request: BlockRequest, memories: Iterable[Memory], stored: StoredFacts) -> ContextPacker:

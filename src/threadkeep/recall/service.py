@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
 from threadkeep.concurrency import answer_timeout
-from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
-from threadkeep.identity import Owner
+from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError, ScopeNotFoundError
+from threadkeep.identity import Owner, check_read_scopes, owner_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
 from threadkeep.recall.excerpts import is_unchanged
@@ -28,6 +28,7 @@ from threadkeep.recall.selection import (
     BlockRequest,
     CandidatePlaces,
     ContextPacker,
+    Found,
     StoredFacts,
     check_bounds,
     estimate_tokens,
@@ -52,9 +53,7 @@ if TYPE_CHECKING:
     from threadkeep.observability import Telemetry
     from threadkeep.recall.profile import ProfileReader
     from threadkeep.search.ranking import Ranking
-    from threadkeep.search.retriever import Retriever
-
-T = TypeVar("T")
+    from threadkeep.search.retriever import PreparedSearch, Retriever
 
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
@@ -88,6 +87,22 @@ class NewestMemories(Protocol):
         ...
 
 
+class KnownScopes(Protocol):
+    """Knows which shared scopes exist."""
+
+    def knows(self, scopes: Sequence[Owner]) -> bool:
+        """Return whether all of *scopes* are known to exist, without I/O, on any thread."""
+        ...
+
+    async def require(self, scopes: Sequence[Owner]) -> None:
+        """Check that all of *scopes* exist.
+
+        Raises:
+            ScopeNotFoundError: One does not.
+        """
+        ...
+
+
 class BranchHistory(Protocol):
     """Knows on which branch of a thread a memory was learnt."""
 
@@ -116,10 +131,12 @@ class RecallRequest:
         max_facts: At most so many memories that are no episodes.
         max_episodes: At most so many episodes.
         timeout: How long recall may take.
+        read_scopes: Shared scopes that are read beside the owner's memory; granted by the application.
 
     Raises:
         OwnerRequiredError: *owner* is ``None``.
-        InvalidInputError: *question* or *owner* has another type, or a bound is negative.
+        InvalidInputError: *question* or *owner* has another type, a bound is negative, or one of *read_scopes* is the
+            owner, another user or of another tenant.
     """
 
     question: str
@@ -130,10 +147,12 @@ class RecallRequest:
     max_facts: int | None = None
     max_episodes: int | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
+    read_scopes: tuple[Owner, ...] = ()
     _query: Query | None = None
 
     def __post_init__(self) -> None:
         _check(self.question, self.owner)
+        check_read_scopes(self.owner, self.read_scopes)
         check_bounds(budget_tokens=self.budget_tokens, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
     def query(self, parse: Callable[[str], Query]) -> Query:
@@ -164,6 +183,7 @@ class RecallService:
         uses: LastUsed | None = None,
         branches: BranchHistory | None = None,
         profile: ProfileReader | None = None,
+        scopes: KnownScopes | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -175,6 +195,7 @@ class RecallService:
         self._uses = uses
         self._branches = branches
         self._profile = profile
+        self._scopes = scopes
 
     def needs_loading(self, request: RecallRequest) -> bool:
         """Return whether :meth:`load` must be awaited before *request*, once."""
@@ -196,6 +217,7 @@ class RecallService:
         max_facts: int | None = None,
         max_episodes: int | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
+        read_scopes: tuple[Owner, ...] = (),
     ) -> Recall:
         """Find the memories that matter for *question* and fit them into *budget_tokens*; see :meth:`run`.
 
@@ -215,30 +237,28 @@ class RecallService:
                 max_facts=max_facts,
                 max_episodes=max_episodes,
                 timeout=timeout,
+                read_scopes=read_scopes,
             )
         )
 
     def try_run(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop."""
-        if self._reranker is not None or not request.question.strip():
+        if self._reranker is not None or not request.question.strip() or not self._knows(request.read_scopes):
             return None
         try:
-            prepared = self._search.try_prepare(request.owner.partition, lambda: request.query(self._search.parse))
-            if prepared is None:
-                return None
-            stored = self._stored(request)
-            profile = []
-            if self._profile is not None:
-                profile = self._profile.try_select(request.question, prepared, request.owner)
-            if profile is None:
-                return None
-            ranking = prepared.rank(**_scope(request))
-            candidates = find_candidates(prepared.query, ranking, stored)
-            block = _block(request, prepared.query)
-            packer = pack(block, ranking, candidates, stored, now=self._clock.now(), profile=profile)
+            found, degraded = list[Found](), dict[str, None]()
+            for owner in (request.owner, *request.read_scopes):
+                prepared = self._search.try_prepare(owner.partition, lambda: request.query(self._search.parse))
+                profile = self._try_profile(request, owner, prepared)
+                if prepared is None or profile is None:
+                    return None
+                stored, ranking = self._stored(request, owner), prepared.rank(**_scope(request, owner))
+                degraded |= dict.fromkeys(prepared.degraded)
+                found.append(Found(ranking, find_candidates(prepared.query, ranking, stored), stored, profile))
+            packer = pack(_block(request, request.query(self._search.parse)), found, now=self._clock.now())
         except Exception:  # noqa: BLE001 - run() meets the same failure, and reports it
             return None
-        return self._rendered(packer, request, prepared.degraded) if stored.complete else None
+        return self._rendered(packer, request, [*degraded]) if all(one.stored.complete for one in found) else None
 
     async def run(self, request: RecallRequest) -> Recall:
         """Find the memories that matter for the question and fit them into the budget.
@@ -248,13 +268,20 @@ class RecallService:
         is given anyway takes no budget.
         If something fails, the result is empty or poorer, and names the part in ``degraded``; loading that has
         begun continues, and the next turn benefits.
+
+        Raises:
+            ScopeNotFoundError: One of the scopes to read does not exist.
         """
         empty = packer_for(_block(request, None))
         progress = _Progress(select=lambda: empty)
         try:
             progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
             async with answer_timeout(request.timeout.total_seconds()):
+                if self._scopes is not None and not self._knows(request.read_scopes):
+                    await self._scopes.require(request.read_scopes)
                 packer = await self._filled(request, progress)
+        except ScopeNotFoundError:
+            raise
         except Exception as error:  # noqa: BLE001 - a memory failure never fails a turn; counted and logged
             progress.degraded.append("timeout" if isinstance(error, TimeoutError) else "storage")
             self._telemetry.degraded("recall", error)
@@ -267,7 +294,9 @@ class RecallService:
         Raises:
             StorageError: The storage cannot be used.
         """
-        refs = [Ref(owner.partition, each.memory.namespace, each.memory.memory_id) for each in recalled]
+        refs = [
+            Ref(_owner_of(each, owner).partition, each.memory.namespace, each.memory.memory_id) for each in recalled
+        ]
         memories = [None if item is None else memory_of(item) for item in await self._storage.get(refs)]
         return all(
             memory is not None and is_unchanged(each.memory, memory, value=each.value)
@@ -325,54 +354,60 @@ class RecallService:
 
     async def _filled(self, request: RecallRequest, progress: _Progress) -> ContextPacker:
         """Prepare, rank and select."""
-        stored = self._stored(request)
         if not request.question.strip():
             newest = await self._memories.newest(owner=request.owner, limit=CONSIDERED)
-            block = _block(request, None)
+            block, stored = _block(request, None), self._stored(request, request.owner)
             progress.select = lambda: pack_newest(block, newest, stored)
-            return await self._completed(request, None, stored, progress.select)
-        scope, partition = _scope(request), request.owner.partition
-        query = request.query(self._search.parse)
-        prepared = await self._search.prepare(partition, query, prefixes=scope["prefixes"], limit=scope["limit"])
-        ranking = await self._search.rank(partition, prepared, **scope)
-        progress.degraded.extend(ranking.degraded)
-        block, first = _block(request, query), list[int]()
-        profile: list[Recalled] = []
-        if self._profile is not None:
-            profile = await self._profile.select(request.question, prepared, request.owner)
-
-        def best() -> list[int]:
-            return list(islice(find_candidates(query, ranking, stored).places, _RERANKED))
+            for _ in range(_LOOKUPS):
+                packer = progress.select()
+                if stored.complete:
+                    return packer
+                await self._look_up_branches(request, stored)
+            return progress.select()
+        query, searched = request.query(self._search.parse), list[_Searched]()
+        block = _block(request, query)
 
         def packed() -> ContextPacker:
-            candidates = find_candidates(query, ranking, stored)
-            if first:
-                rest = islice(candidates.places, len(first), None)
-                candidates = CandidatePlaces(chain(first, rest), candidates.answers)
-            return pack(block, ranking, candidates, stored, now=self._clock.now(), profile=profile)
+            return pack(block, [one.found(query) for one in searched], now=self._clock.now())
 
         progress.select = packed
-        if self._reranker is not None:
-            places = await self._completed(request, ranking, stored, best)
-            first = await self._reranked(request, ranking, places, progress)
-        return await self._completed(request, ranking, stored, packed)
+        for owner in (request.owner, *request.read_scopes):
+            scope = _scope(request, owner)
+            prepared = await self._search.prepare(
+                owner.partition, query, prefixes=scope["prefixes"], limit=scope["limit"]
+            )
+            ranking = await self._search.rank(owner.partition, prepared, **scope)
+            progress.degraded.extend(part for part in ranking.degraded if part not in progress.degraded)
+            searched.append(_Searched(owner, ranking, self._stored(request, owner)))
+            if self._profile is not None and owner == request.owner:
+                searched[-1].profile = await self._profile.select(request.question, prepared, owner)
+        for one in searched if self._reranker is not None else ():
+            await self._complete(request, [one], lambda one=one: one.best(query))
+            one.first = await self._reranked(request, one, one.best(query), progress)
+        await self._complete(request, searched, packed)
+        return packed()
 
-    async def _completed(
-        self, request: RecallRequest, ranking: Ranking | None, stored: StoredFacts, select: Callable[[], T]
-    ) -> T:
-        """Call *select* until it needs nothing more from the storage, and return its result."""
+    async def _complete(
+        self, request: RecallRequest, searched: Sequence[_Searched], select: Callable[[], object]
+    ) -> None:
+        """Call *select* until it needs nothing more from the storage."""
         for _ in range(_LOOKUPS):
-            result = select()
-            if stored.complete:
-                return result
-            await self._look_up(request, ranking, stored)
-        return select()
+            select()
+            incomplete = [one for one in searched if not one.stored.complete]
+            if not incomplete:
+                return
+            for one in incomplete:
+                await self._look_up(one)
+                await self._look_up_branches(request, one.stored)
 
-    async def _look_up(self, request: RecallRequest, ranking: Ranking | None, stored: StoredFacts) -> None:
-        if stored.missing and ranking is not None:
-            memories = await self._search.memories(request.owner.partition, ranking, stored.missing)
+    async def _look_up(self, searched: _Searched) -> None:
+        stored = searched.stored
+        if stored.missing:
+            memories = await self._search.memories(searched.owner.partition, searched.ranking, stored.missing)
             stored.memories.update(zip(stored.missing, memories, strict=True))
             stored.missing = []
+
+    async def _look_up_branches(self, request: RecallRequest, stored: StoredFacts) -> None:
         if stored.undecided and self._branches is not None and request.thread_id is not None:
             elsewhere = await self._branches.learnt_on_other_branches(
                 stored.undecided, request.messages, owner=request.owner, thread_id=request.thread_id
@@ -382,13 +417,13 @@ class RecallService:
             stored.undecided = []
 
     async def _reranked(
-        self, request: RecallRequest, ranking: Ranking, places: list[int], progress: _Progress
+        self, request: RecallRequest, searched: _Searched, places: list[int], progress: _Progress
     ) -> list[int]:
         """Return *places* in the reranker's order, or as they are if it fails or is late."""
-        reranker = self._reranker
+        reranker, ranking = self._reranker, searched.ranking
         if reranker is None or not places:
             return places
-        memories = await self._search.memories(request.owner.partition, ranking, places)
+        memories = await self._search.memories(searched.owner.partition, ranking, places)
         texts = [memory.text if memory is not None else "" for memory in memories]
         if getattr(reranker, "reads_neighbours", False):
             texts = [_between(ranking, place, memory) for place, memory in zip(places, memories, strict=True)]
@@ -416,12 +451,28 @@ class RecallService:
         return Recall(recalled, text, tuple(degraded), estimate_tokens(text), tuple(packer.left_out))
 
     def _note_use(self, recalled: Sequence[Recalled], owner: Owner) -> None:
-        if self._uses is not None and recalled:
-            self._uses.note(owner, [each.memory.memory_id for each in recalled])
+        if self._uses is None:
+            return
+        used: dict[Owner, list[MemoryId]] = {}
+        for each in recalled:
+            used.setdefault(_owner_of(each, owner), []).append(each.memory.memory_id)
+        for one, memory_ids in used.items():
+            self._uses.note(one, memory_ids)
 
-    def _stored(self, request: RecallRequest) -> StoredFacts:
+    def _try_profile(
+        self, request: RecallRequest, owner: Owner, prepared: PreparedSearch | None
+    ) -> Sequence[Recalled] | None:
+        """Return what the block begins with, without I/O; ``None``: that needs some. Scopes have no profile."""
+        if self._profile is None or prepared is None or owner != request.owner:
+            return ()
+        return self._profile.try_select(request.question, prepared, owner)
+
+    def _knows(self, scopes: Sequence[Owner]) -> bool:
+        return not scopes or (self._scopes is not None and self._scopes.knows(scopes))
+
+    def _stored(self, request: RecallRequest, owner: Owner) -> StoredFacts:
         branches, thread_id = self._branches, request.thread_id
-        if branches is None or thread_id is None or not request.messages:
+        if branches is None or thread_id is None or not request.messages or owner != request.owner:
             return StoredFacts()
         return StoredFacts(is_doubtful=lambda memory: branches.is_doubtful(memory, request.shown, thread_id=thread_id))
 
@@ -441,6 +492,37 @@ class _Progress:
     until: float | None = None
 
 
+@dataclass(slots=True)
+class _Searched:
+    """What the search of one partition found.
+
+    Attributes:
+        owner: Of the partition.
+        ranking: What was found.
+        stored: What is known of it from the storage.
+        first: The places of the best hits in the reranker's order; empty: it was not asked.
+        profile: What is offered before them.
+    """
+
+    owner: Owner
+    ranking: Ranking
+    stored: StoredFacts
+    first: list[int] = field(default_factory=list[int])
+    profile: Sequence[Recalled] = ()
+
+    def best(self, query: Query) -> list[int]:
+        """Return the places of the candidates to rerank."""
+        return list(islice(find_candidates(query, self.ranking, self.stored).places, _RERANKED))
+
+    def found(self, query: Query) -> Found:
+        """Return the candidates, in the reranker's order if it was asked."""
+        candidates = find_candidates(query, self.ranking, self.stored)
+        if self.first:
+            rest = islice(candidates.places, len(self.first), None)
+            candidates = CandidatePlaces(chain(self.first, rest), candidates.answers)
+        return Found(self.ranking, candidates, self.stored, self.profile)
+
+
 class _Scope(TypedDict):
     prefixes: Sequence[Namespace]
     limit: int
@@ -448,9 +530,15 @@ class _Scope(TypedDict):
     compared: int
 
 
-def _scope(request: RecallRequest) -> _Scope:
+def _owner_of(recalled: Recalled, owner: Owner) -> Owner:
+    """Return in whose memory *recalled* is: the *owner* of the turn, or a shared scope."""
+    scope = owner_in(recalled.memory.namespace)
+    return scope if scope is not None and scope.is_shared else owner
+
+
+def _scope(request: RecallRequest, owner: Owner) -> _Scope:
     threads = () if request.thread_id is None else (request.thread_id,)
-    prefixes = recalled_namespaces(request.owner.label)
+    prefixes = recalled_namespaces(owner.label)
     return {"prefixes": prefixes, "limit": CONSIDERED, "threads": threads, "compared": COMPARED}
 
 

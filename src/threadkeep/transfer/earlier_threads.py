@@ -135,7 +135,7 @@ class EarlierThreads(BaseCheckpointSaver[str]):
 def scoped_name(owner: Owner, thread_id: str, key_prefix: str) -> str:
     """Return the stored name of a thread of a scoped view."""
     deployment = (key_prefix,) if key_prefix else ()
-    return _SCOPED + digest("thread", *deployment, owner.tenant, owner.user_id, thread_id).hex()
+    return _SCOPED + digest("thread", *deployment, *owner.parts, thread_id).hex()
 
 
 def _spelled(thread_id: str) -> str:

@@ -115,4 +115,4 @@ class Suspensions:
 
 
 def _key(owner: Owner) -> str:
-    return short_digest(owner.tenant, owner.user_id)
+    return short_digest(*owner.parts)

@@ -15,7 +15,7 @@ import numpy as np
 from pinecone import ApiError, AsyncIndex, NotFoundError, PineconeError, RateLimitError
 
 from threadkeep.errors import VectorEngineError
-from threadkeep.identity import Owner
+from threadkeep.identity import owner_of_partition
 from threadkeep.ids import digest, new_id, short_digest
 from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.interface import Namespace, Partition, Position
@@ -343,10 +343,8 @@ def _space_of(update: VectorUpdate) -> str:
 
 def _label(partition: Partition) -> str:
     """Return the label by which namespaces of *partition* name its owner; empty: it has no owner."""
-    if partition.kind != "owner":
-        return ""
-    tenant, user_id = partition.parts
-    return Owner(user_id, tenant).label
+    owner = owner_of_partition(partition)
+    return "" if owner is None else owner.label
 
 
 def _nearest(matches: Iterable[Any], own: str) -> list[NearItem]:

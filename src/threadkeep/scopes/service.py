@@ -1,0 +1,225 @@
+"""``tk.scopes``: memory that users share: teams and agents, their members, and what members contribute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from threadkeep.identity import Owner
+from threadkeep.proposals.models import NewProposal, State
+from threadkeep.scopes.models import Membership, Role, SharedScope, checked_scope
+from threadkeep.service import Service, operation
+
+if TYPE_CHECKING:
+    from threadkeep.memories.models import Forgotten, Kind, Memory, Source
+    from threadkeep.proposals.models import Proposal, Proposed
+    from threadkeep.recall.models import Recalled
+
+
+class ScopeService(Service):
+    """Shared scopes: create, grant, propose, promote, review.
+
+    A scope is an ``Owner`` of the kind ``team`` or ``agent``. ``owner=`` names the user who acts; by default the one
+    that the client was opened with. Every call with ``owner=`` requires the user's role in the scope, also of the
+    application. ``create``, ``list``, ``members``, ``grant`` and ``revoke`` are the application's.
+    """
+
+    @operation
+    async def create(self, scope: Owner) -> SharedScope:
+        """Create a scope, or return it as it is if it exists. ``tk.owners.erase(scope)`` removes it.
+
+        Raises:
+            InvalidInputError: It is no team and no agent, or its name is invalid.
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        return await self._services.scope_repository.create(scope)
+
+    @operation
+    async def list(self, *, tenant: str = "") -> list[SharedScope]:
+        """Return the scopes of a tenant by kind and name.
+
+        Raises:
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        return await self._services.scope_repository.list(tenant)
+
+    @operation
+    async def members(self, scope: Owner) -> list[Membership]:
+        """Return who has a role in *scope*, or had one.
+
+        Raises:
+            ScopeNotFoundError: There is no such scope.
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        await self._services.scope_repository.require([checked_scope(scope)])
+        return await self._services.scope_repository.members(scope)
+
+    @operation
+    async def grant(self, scope: Owner, member: str | Owner, *, role: Role) -> Membership:
+        """Give a user a role: ``read``, ``propose`` or ``review``. A user has one role; it includes those before it.
+
+        Raises:
+            ScopeNotFoundError: There is no such scope.
+            InvalidInputError: The role is unknown, or the member is no user of the scope's tenant.
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        return await self._services.scope_repository.set_role(checked_scope(scope), self._member(member, scope), role)
+
+    @operation
+    async def revoke(self, scope: Owner, member: str | Owner) -> Membership:
+        """Take a user's role away. What the user contributed stays; erasing the user removes it.
+
+        Raises:
+            ScopeNotFoundError: There is no such scope.
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        return await self._services.scope_repository.set_role(checked_scope(scope), self._member(member, scope), None)
+
+    @operation
+    async def of(self, owner: str | Owner | None = None) -> list[Membership]:
+        """Return the roles of a user; pass their scopes as ``read_scopes=`` to let a run read all of them."""
+        return await self._services.scope_repository.memberships(self._scope.resolve(owner))
+
+    @operation
+    async def memories(
+        self, scope: Owner, *, owner: str | Owner | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Memory]:
+        """Return the memories of *scope*, most recently changed first.
+
+        Raises:
+            RoleRequiredError: The user may not read the scope.
+        """
+        await self._require(scope, owner, "read")
+        return await self._services.memory_reader.list(owner=scope, limit=limit, offset=offset)
+
+    @operation
+    async def search(
+        self, scope: Owner, query: str, *, owner: str | Owner | None = None, limit: int = 10
+    ) -> list[Recalled]:
+        """Return the memories of *scope* that are most like *query*, best first.
+
+        Raises:
+            RoleRequiredError: The user may not read the scope.
+        """
+        await self._require(scope, owner, "read")
+        return await self._services.recalls.search(query, owner=scope, limit=limit)
+
+    @operation
+    async def propose(
+        self,
+        scope: Owner,
+        text: str,
+        *,
+        owner: str | Owner | None = None,
+        kind: Kind = "semantic",
+        source: Source | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> Proposed:
+        """Propose a statement to *scope*, as the word of the user.
+
+        Args:
+            scope: The scope.
+            text: The statement.
+            owner: The user who proposes.
+            kind: The kind of the memory.
+            source: Where the user said it; None: outside any thread.
+            reason: Shown to the person who decides.
+            key: An idempotency key: the same key is the same proposal.
+
+        Raises:
+            RoleRequiredError: The user may not propose.
+            InvalidInputError, TooLargeError: The text cannot be kept.
+        """
+        member = self._scope.resolve(owner)
+        new = NewProposal(text, "add", kind, (source,) if source else (), reason=reason, key=key)
+        return await self._services.scope_repository.propose(new, scope=scope, member=member)
+
+    @operation
+    async def promote(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = None) -> Proposed:
+        """Propose a memory of the user to *scope*. It keeps its sources; the user keeps the memory.
+
+        Raises:
+            RoleRequiredError: The user may not propose.
+            MemoryNotFoundError: The user has no such memory.
+        """
+        member = self._scope.resolve(owner)
+        return await self._services.scope_repository.promote(memory_id, scope=scope, member=member)
+
+    @operation
+    async def proposals(
+        self,
+        scope: Owner,
+        *,
+        owner: str | Owner | None = None,
+        state: State | None = "pending",
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Proposal]:
+        """Return the proposals to *scope* in *state* (None: in any state), newest first.
+
+        Raises:
+            RoleRequiredError: The user may not review.
+        """
+        await self._require(scope, owner, "review")
+        return await self._services.proposal_repository.list(owner=scope, state=state, limit=limit, offset=offset)
+
+    @operation
+    async def approve(
+        self,
+        scope: Owner,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = None,
+        text: str | None = None,
+        comment: str | None = None,
+    ) -> Proposal:
+        """Approve a proposal to *scope*, with *text* in place of its statement if that is given.
+
+        Raises:
+            RoleRequiredError: The user may not review.
+            ProposalNotFoundError: The scope has none with this id.
+            ProposalDecidedError: It was decided before; the first decision stands.
+        """
+        by = await self._require(scope, owner, "review")
+        return await self._services.proposal_repository.approve(
+            proposal_id, owner=scope, by=by.user_id, text=text, comment=comment
+        )
+
+    @operation
+    async def reject(
+        self, scope: Owner, proposal_id: str, *, owner: str | Owner | None = None, comment: str | None = None
+    ) -> Proposal:
+        """Reject a proposal to *scope*; its statement is not proposed again.
+
+        Raises:
+            RoleRequiredError: The user may not review.
+            ProposalNotFoundError: The scope has none with this id.
+            ProposalDecidedError: It was decided before; the first decision stands.
+        """
+        by = await self._require(scope, owner, "review")
+        return await self._services.proposal_repository.reject(proposal_id, owner=scope, by=by.user_id, comment=comment)
+
+    @operation
+    async def forget(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = None) -> Forgotten:
+        """Remove a memory of *scope*, as a reviewer.
+
+        Raises:
+            RoleRequiredError: The user may not review.
+            MemoryNotFoundError: The scope has no such memory.
+        """
+        await self._require(scope, owner, "review")
+        return await self._services.memory_repository.forget(memory_id, owner=scope)
+
+    async def _require(self, scope: Owner, owner: str | Owner | None, role: Role) -> Owner:
+        member = self._scope.resolve(owner)
+        await self._services.scope_repository.require_role(checked_scope(scope), member, role)
+        return member
+
+    @staticmethod
+    def _member(member: str | Owner, scope: Owner) -> Owner:
+        return member if isinstance(member, Owner) else Owner(member, scope.tenant)
