@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Final
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
 import threadkeep
 from tests.invariants.raw_sql import READING, STATEMENTS, RawSql
+from tests.invariants.scopes import NAMES, SharedScopes
 from threadkeep.errors import MemoryNotFoundError, OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.ids import new_id
@@ -159,16 +160,17 @@ def walk(url: str, tally: Tally, *, until: int, turns: Iterator[int] | None = No
             )
 
 
-class Tenants(RuleBasedStateMachine):
+class Tenants(SharedScopes):
     """Two owners, what each has, and everything that either may try."""
 
     tk: ClassVar[threadkeep.Threadkeep]
     tally: ClassVar[Tally]
     raw: ClassVar[RawSql | None]
     numbers: ClassVar[Iterator[int]] = itertools.count()
+    signs: ClassVar[tuple[str, str]] = SIGNS
 
-    @initialize(pair=st.sampled_from(ALIKE))
-    def begin(self, pair: tuple[tuple[str, str], tuple[str, str]]) -> None:
+    @initialize(pair=st.sampled_from(ALIKE), names=st.sampled_from(NAMES))
+    def begin(self, pair: tuple[tuple[str, str], tuple[str, str]], names: tuple[str, str]) -> None:
         """Two that nobody has seen before, with ids that are alike."""
         run_id = next(self.numbers)
         self.owners = [Owner(f"{run_id}{user_id}", tenant) for user_id, tenant in pair]
@@ -177,6 +179,7 @@ class Tenants(RuleBasedStateMachine):
         self.rows: list[dict[tuple[tuple[str, ...], str], str]] = [{}, {}]
         self.positions: list[Position | None] = [None, None]
         self.seen: list[list[str]] = [[], []]
+        self.begin_scopes(run_id, names)
 
     # Through the doors that are locked to one owner.
 
@@ -309,13 +312,14 @@ class Tenants(RuleBasedStateMachine):
         """Everything that is held of one."""
         self._step(who, "owners.export", list(self.doors[who].sync.owners.export()))
 
-    @rule(who=whose, sure=st.integers(0, 5))
+    @rule(who=whose, sure=st.integers(0, 3))
     def erase(self, who: int, sure: int) -> None:
         """Remove everything of one; now and then."""
         if sure == 0:
             self.doors[who].sync.owners.erase()
             self.memories[who].clear()
             self.rows[who].clear()
+            self.leave(who)
         self._step(who, "owners.erase", None)
 
     # Through the storage itself.

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 import threadkeep
 from tests.invariants import tenants
 from tests.storage.postgres_world import run
 from threadkeep.identity import Owner
+from threadkeep.scopes.models import Role
+from threadkeep.scopes.repository import ScopeRepository, member_ref
 from threadkeep.service import OwnerScope, to_owner
-from threadkeep.storage.interface import Partition
+from threadkeep.storage.interface import Item, Partition
 
 pytestmark = pytest.mark.slow
+FROZEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_two_owners_never_meet() -> None:
-    """On the storages that need no server; ``make invariants`` takes 10,000 steps on every one."""
-    found = tenants.run(200, storages=("memory", "sqlite"))
+    """Users, teams, agents and tenants, without a server; ``make soak`` takes 200,000 steps on every storage."""
+    found = tenants.run(2_000, storages=("memory", "sqlite"))
 
-    assert found["n"] >= 200
+    assert found["n"] >= 2_000
     assert found["leaks"] == 0
 
 
@@ -37,7 +42,39 @@ def test_unprotected_route_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(OwnerScope, "resolve", let_in)
 
-    assert tenants.run(120, storages=("memory",))["leaks"] > 0
+    assert tenants.run(400, storages=("memory",))["leaks"] > 0
+
+
+def test_scopes_in_the_partition_of_a_user_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a team, an agent and a user of one name have one partition."""
+    label = Owner.__dict__["label"].func
+    monkeypatch.setattr(Owner, "parts", property(lambda owner: (owner.tenant, owner.user_id)))
+    monkeypatch.setattr(Owner, "label", property(lambda owner: label(Owner(owner.user_id, owner.tenant))))
+
+    assert tenants.run(400, storages=("memory",))["leaks"] > 0
+
+
+def test_scope_without_roles_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a user who is no member is let in."""
+
+    async def let_in(scopes: ScopeRepository, scope: Owner, member: Owner, role: Role) -> Item:
+        (item,) = await scopes._storage.get([member_ref(scope, member)])  # pyright: ignore[reportPrivateUsage]
+        return item or Item(member_ref(scope, member), {}, (), 0, FROZEN, FROZEN)
+
+    monkeypatch.setattr(ScopeRepository, "require_role", let_in)
+
+    assert tenants.run(200, storages=("memory",))["leaks"] > 0
+
+
+def test_words_that_erasing_leaves_in_scopes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where erasing a user does not look into scopes."""
+
+    async def forget(_scopes: ScopeRepository, _owner: Owner) -> int:
+        return 0
+
+    monkeypatch.setattr(ScopeRepository, "forget", forget)
+
+    assert tenants.run(600, storages=("memory",))["leaks"] > 0
 
 
 def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:

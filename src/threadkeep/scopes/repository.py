@@ -47,6 +47,10 @@ def directory_of(tenant: str) -> Partition:
     return Partition("root", (SCOPES, tenant))
 
 
+def _listed(scope: Owner) -> Ref:
+    return Ref(directory_of(scope.tenant), (SCOPES,), scope.partition.digest.hex())
+
+
 def member_ref(scope: Owner, member: Owner) -> Ref:
     """Return where *scope* keeps the role of *member*: a row that every contribution of the member expects."""
     return Ref(scope.partition, (MEMBERS, scope.label), member.partition.digest.hex())
@@ -80,11 +84,13 @@ class ScopeRepository:
             InvalidInputError: It is no shared scope, or its name is invalid.
         """
         checked_scope(scope)
-        value = {"kind": scope.kind, "name": scope.user_id, "created_at": self._clock.now().isoformat()}
-        put = Put((SCOPES,), scope.partition.digest.hex(), value, expect="absent")
+        ref, now = _listed(scope), self._clock.now()
+        value = {"kind": scope.kind, "name": scope.user_id, "created_at": now.isoformat()}
         with suppress(RevisionConflictError):  # it exists
-            await self._storage.commit(Batch(directory_of(scope.tenant), [put]))
-        return next(one for one in await self.list(scope.tenant) if one.scope == scope)
+            await self._storage.commit(Batch(ref.partition, [Put(ref.namespace, ref.key, value, expect="absent")]))
+        (item,) = await self._storage.get([ref])
+        self._known.add(scope)
+        return (_scope_of(item, scope.tenant) if item is not None else None) or SharedScope(scope, now)
 
     async def list(self, tenant: str) -> list[SharedScope]:
         """Return the scopes of *tenant* by kind and name."""
@@ -205,8 +211,8 @@ class ScopeRepository:
         Of a user: their role and their words in every scope of the tenant. Of a scope: its name in the list.
         """
         if owner.is_shared:
-            delete = Delete((SCOPES,), owner.partition.digest.hex())
-            await self._storage.commit(Batch(directory_of(owner.tenant), [delete]))
+            ref = _listed(owner)
+            await self._storage.commit(Batch(ref.partition, [Delete(ref.namespace, ref.key)]))
             self._known.discard(owner)
             return 1
         return sum([await self._remove_words(one.scope, owner) for one in await self.list(owner.tenant)])
