@@ -40,6 +40,7 @@ from threadkeep.transfer.service import Moving
 
 ANA: Final = "ana@x.org"
 BOB: Final = "bob@x.org"
+TEAM: Final = threadkeep.Owner("platform", kind="team")
 
 
 class World(NamedTuple):
@@ -183,6 +184,24 @@ async def a_thread_of_another_owner(world: World) -> None:
 async def an_owner_who_opted_out(world: World) -> None:
     await world.tk.owners.opt_out()
     await world.tk.memories.remember("I have two cats.")
+
+
+@case(
+    threadkeep.errors.RoleRequiredError,
+    "The role review in team 'platform' is required; ask the application to grant it.",
+)
+async def a_user_who_may_not_review(world: World) -> None:
+    await world.tk.scopes.create(TEAM)
+    await world.tk.scopes.grant(TEAM, ANA, role="propose")
+    await world.tk.scopes.proposals(TEAM, owner=ANA)
+
+
+@case(
+    threadkeep.errors.ScopeNotFoundError,
+    "The team 'platform' was not found; create it by tk.scopes.create() or threadkeep scopes create.",
+)
+async def a_scope_that_never_was(world: World) -> None:
+    await world.tk.recall("Where does staging run?", read_scopes=[TEAM])
 
 
 @case(

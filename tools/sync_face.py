@@ -19,6 +19,7 @@ SERVICES: Final = {
     "threadkeep.capture.service": ("QueueService",),
     "threadkeep.owners.service": ("OwnerService",),
     "threadkeep.collections.service": ("CollectionService",),
+    "threadkeep.scopes.service": ("ScopeService",),
     "threadkeep.langgraph.threads": ("ThreadService",),
     "threadkeep.langgraph.runs": ("RunService",),
     "threadkeep.langgraph.agents.service": ("AgentService",),

@@ -23,6 +23,7 @@ from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.langgraph.agents.servers import AgentStatus, Declaration
+from threadkeep.langgraph.identity import ScopesSource
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
@@ -52,6 +53,7 @@ from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs import Run, Step
+from threadkeep.scopes.models import Membership, Role, SharedScope
 from threadkeep.services import Health
 from threadkeep.storage.interface import Filter
 from threadkeep.transfer.threads import CopiedThread
@@ -81,6 +83,8 @@ class SyncThreadkeep:
     @property
     def owners(self) -> SyncOwnerService: ...
     @property
+    def scopes(self) -> SyncScopeService: ...
+    @property
     def threads(self) -> SyncThreadService: ...
     @property
     def runs(self) -> SyncRunService: ...
@@ -96,6 +100,7 @@ class SyncThreadkeep:
         timeout: timedelta | None = ...,
         placement: str = ...,
         events: str = ...,
+        read_scopes: ScopesSource = ...,
     ) -> AgentMiddleware[Any, Any, Any]: ...
     def window(
         self,
@@ -138,6 +143,7 @@ class SyncThreadkeep:
         max_facts: int | None = ...,
         max_episodes: int | None = ...,
         timeout: timedelta | None = ...,
+        read_scopes: Sequence[Owner] = ...,
     ) -> Recall: ...
     def attachment(self, text: str, *, name: str) -> str: ...
     def capture(
@@ -332,6 +338,55 @@ class SyncOwnerService:
     def note_access(self, change: str, *, by: str, reason: str, owner: str | Owner | None = ...) -> None: ...
     def audit(self, owner: str | Owner | None = ..., *, limit: int | None = ...) -> list[AuditEntry]: ...
     def verify_audit(self, owner: str | Owner | None = ..., *, anchor: str | None = ...) -> Verified: ...
+
+@type_check_only
+class SyncScopeService:
+    def create(self, scope: Owner) -> SharedScope: ...
+    def list(self, *, tenant: str = ...) -> builtins.list[SharedScope]: ...
+    def members(self, scope: Owner) -> builtins.list[Membership]: ...
+    def grant(self, scope: Owner, member: str | Owner, *, role: Role) -> Membership: ...
+    def revoke(self, scope: Owner, member: str | Owner) -> Membership: ...
+    def of(self, owner: str | Owner | None = ...) -> builtins.list[Membership]: ...
+    def memories(
+        self, scope: Owner, *, owner: str | Owner | None = ..., limit: int = ..., offset: int = ...
+    ) -> builtins.list[Memory]: ...
+    def search(
+        self, scope: Owner, query: str, *, owner: str | Owner | None = ..., limit: int = ...
+    ) -> builtins.list[Recalled]: ...
+    def propose(
+        self,
+        scope: Owner,
+        text: str,
+        *,
+        owner: str | Owner | None = ...,
+        kind: Kind = ...,
+        source: Source | None = ...,
+        reason: str = ...,
+        key: str | None = ...,
+    ) -> Proposed: ...
+    def promote(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = ...) -> Proposed: ...
+    def proposals(
+        self,
+        scope: Owner,
+        *,
+        owner: str | Owner | None = ...,
+        state: State | None = ...,
+        limit: int = ...,
+        offset: int = ...,
+    ) -> builtins.list[Proposal]: ...
+    def approve(
+        self,
+        scope: Owner,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = ...,
+        text: str | None = ...,
+        comment: str | None = ...,
+    ) -> Proposal: ...
+    def reject(
+        self, scope: Owner, proposal_id: str, *, owner: str | Owner | None = ..., comment: str | None = ...
+    ) -> Proposal: ...
+    def forget(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = ...) -> Forgotten: ...
 
 @type_check_only
 class SyncCollectionService:

@@ -59,7 +59,7 @@ def test_scope_without_roles_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def let_in(scopes: ScopeRepository, scope: Owner, member: Owner, role: Role) -> Item:
         (item,) = await scopes._storage.get([member_ref(scope, member)])  # pyright: ignore[reportPrivateUsage]
-        return item or Item(member_ref(scope, member), {}, (), 0, FROZEN, FROZEN)
+        return item or Item(member_ref(scope, member), {}, revision=0, created_at=FROZEN, updated_at=FROZEN)
 
     monkeypatch.setattr(ScopeRepository, "require_role", let_in)
 

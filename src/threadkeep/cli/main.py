@@ -20,6 +20,7 @@ from threadkeep.cli import (
     profile,
     proposals,
     queue,
+    scopes,
     serve,
     storage,
     threads,
@@ -87,6 +88,7 @@ app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(profile.app, name="profile", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
+app.add_typer(scopes.app, name="scopes", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(collections.app, name="collections", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")

@@ -50,10 +50,10 @@ def list_(
 ) -> None:
     """List proposals, newest first."""
     proposals = read(
-        lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir
+        lambda tk: tk.proposals.list(owner=user, state=state_of(state), limit=limit, offset=offset), data_dir
     )
     empty = f"No proposals of {plain(user)} are pending." if state == "pending" else "No proposals found."
-    emit(proposals, map(_line, proposals) if proposals else [empty], json=json)
+    emit(proposals, map(proposal_line, proposals) if proposals else [empty], json=json)
 
 
 @app.command()
@@ -65,7 +65,7 @@ def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, 
         return await tk.proposals.require(full, owner=user)
 
     proposal = read(require, data_dir)
-    lines = [_line(proposal)]
+    lines = [proposal_line(proposal)]
     for source in proposal.sources:
         thread = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
         lines.append(f"  from {source.speaker}{thread}")
@@ -119,7 +119,7 @@ def edit(
         return await tk.proposals.edit(full, text, owner=user, by=by, comment=comment)
 
     proposal = run(edited, data_dir)
-    emit(proposal, [_line(proposal)], json=json)
+    emit(proposal, [proposal_line(proposal)], json=json)
 
 
 @app.command()
@@ -196,7 +196,7 @@ def _decide(
     results = run(decided, data_dir)
     emit(
         [result.proposal or {"proposal_id": result.proposal_id, "error": str(result.error)} for result in results],
-        [_line(result.proposal) for result in results if result.proposal is not None],
+        [proposal_line(result.proposal) for result in results if result.proposal is not None],
         json=json,
     )
     for result in results:
@@ -212,7 +212,8 @@ async def _full_ids(tk: Threadkeep, prefixes: list[str], user: str) -> list[str]
     return [full_id(prefix, ids, noun="proposals") for prefix in prefixes]
 
 
-def _line(proposal: Proposal) -> str:
+def proposal_line(proposal: Proposal) -> str:
+    """Return a proposal on one line."""
     what = {"add": "remember", "correct": f"change {proposal.memory_id} to", "forget": f"forget {proposal.memory_id}"}
     decision = proposal.decision
     text = plain(decision.text if decision and decision.text else proposal.text)
@@ -239,7 +240,12 @@ def _row(tombstone: Tombstone) -> dict[str, object]:
     }
 
 
-def _state(name: str) -> State | None:
+def state_of(name: str) -> State | None:
+    """Return the state called *name*; ``None``: every state.
+
+    Raises:
+        InvalidInputError: There is none.
+    """
     from threadkeep.errors import InvalidInputError
     from threadkeep.proposals.models import State
 

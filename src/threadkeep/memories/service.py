@@ -139,8 +139,9 @@ class MemoryService(Service):
         refused = {number: one.reason or "" for number, one in results.items() if one.status == "rejected"}
         refused |= {number: one.reason or "" for number, one in proposed.items() if one.status == "rejected"}
         known = [one.memory_id for one in proposed.values() if one.status == "duplicate" and one.memory_id]
+        approved = [one.memory_id for one in proposed.values() if one.status == "approved" and one.memory_id]
         return Imported(
-            tuple(one.memory_id for one in kept if one.status == "accepted"),
+            (*(one.memory_id for one in kept if one.status == "accepted"), *approved),
             (*(one.memory_id for one in kept if one.status == "duplicate"), *known),
             dict(sorted(refused.items())),
             left_out,

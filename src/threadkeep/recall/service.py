@@ -170,7 +170,7 @@ class RecallRequest:
 class RecallService:
     """RecallService and searches an owner's memories. Async methods run on one event loop; the others on any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the composition root hands everything in
         self,
         search: Retriever,
         storage: Storage,

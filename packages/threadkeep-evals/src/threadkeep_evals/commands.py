@@ -175,6 +175,7 @@ def redaction(
 def facts(
     sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    team: Annotated[int, typer.Option(help="How many facts a team knows that the user reads, too.")] = 0,
     style: Format = Style.TABLE,
     *,
     json: Json = False,
@@ -184,7 +185,7 @@ def facts(
 
     numbers = _numbers(sizes, "--sizes", _SIZES)
     with progress("Facts") as bar:
-        report = run_facts(numbers, seed=seed, progress=bar)
+        report = run_facts(numbers, seed=seed, team=team, progress=bar)
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 

@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.data_banks import CARRIERS, FAMILIES, Aspect, Family
 from threadkeep_evals.metrics import percentile, rounded_interval
@@ -36,6 +37,7 @@ DEFAULT_SIZES: Final = (10, 100, 1_000)
 
 
 OWNER: Final = "user"
+TEAM: Final = Owner("team", kind="team")
 _AN_HOUR: Final = timedelta(hours=1)
 _DIGIT: Final = re.compile("#")
 
@@ -133,6 +135,7 @@ def run_facts(
     sizes: Sequence[int] = DEFAULT_SIZES,
     *,
     seed: int = 0,
+    team: int = 0,
     embedder: Embedder | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -141,32 +144,35 @@ def run_facts(
     Args:
         sizes: How many facts the user is known by, one measurement each.
         seed: Of the facts.
+        team: How many further facts a team knows that the user reads, too.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
         progress: Called after each step.
 
     Raises:
         InvalidInputError: There are not as many facts as a size asks for.
     """
-    worlds = [make_facts(size, seed=seed) for size in sizes]
-    results = asyncio.run(_measure(worlds, embedder, progress))
+    worlds = [(make_facts(size + team, seed=seed), size) for size in sizes]
+    results = asyncio.run(_measure([(made[:size], made[size:]) for made, size in worlds], embedder, progress))
     return {"dataset": "facts", "seed": seed, "results": results}
 
 
 async def _measure(
-    worlds: Sequence[Sequence[Fact]], embedder: Embedder | str | None, progress: Progress
+    worlds: Sequence[tuple[Sequence[Fact], Sequence[Fact]]], embedder: Embedder | str | None, progress: Progress
 ) -> list[dict[str, Any]]:
     from threadkeep.testing.clock import START
 
     results: list[dict[str, Any]] = []
-    steps = Steps(sum(2 * len(facts) for facts in worlds), progress)
-    for facts in worlds:
+    steps = Steps(sum(2 * (len(facts) + len(team)) for facts, team in worlds), progress)
+    for facts, team in worlds:
         clock = ReplayClock(START)
         async with open_for_replay(embedder, clock) as tk:
-            results.append(await _measure_one(tk, facts, clock, steps))
+            results.append(await _measure_one(tk, facts, team, clock, steps))
     return results
 
 
-async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], clock: ReplayClock, steps: Steps) -> dict[str, Any]:
+async def _measure_one(
+    tk: Threadkeep, facts: Sequence[Fact], team: Sequence[Fact], clock: ReplayClock, steps: Steps
+) -> dict[str, Any]:
     for number, fact in enumerate(facts):
         clock.move(clock.at + _AN_HOUR)
         messages = [
@@ -175,24 +181,34 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], clock: ReplayClock
         ]
         await tk.capture(messages, owner=OWNER, thread_id=f"thread-{number}", wait=True)
         steps.advance()
+    if team:
+        await tk.scopes.create(TEAM)
+    for fact in team:
+        await tk.memories.remember(fact.text, owner=TEAM, approved_by="reviewer")
+        steps.advance()
     hits: list[float] = []
     tokens: list[int] = []
     milliseconds: list[float] = []
-    for fact in facts:
+    scopes = (TEAM,) if team else ()
+    for fact in (*facts, *team):
         started = perf_counter()
-        block = await tk.recall(fact.question, owner=OWNER, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
+        block = await tk.recall(
+            fact.question, owner=OWNER, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT, read_scopes=scopes
+        )
         milliseconds.append((perf_counter() - started) * 1000)
         tokens.append(block.tokens)
         hits.append(float(any(is_told(fact, line) for line in block.text.splitlines())))
         steps.advance()
+    own, shared = hits[: len(facts)], hits[len(facts) :]
     return {
+        **({"team_facts": len(team), "team_in_block": round(fmean(shared), 4)} if team else {}),
         "n": len(facts),
         "questions": len(facts),
-        "in_block": round(fmean(hits), 4),
+        "in_block": round(fmean(own), 4),
         "tokens_mean": round(fmean(tokens), 1),
         "ms_p50": round(percentile(milliseconds, 0.5), 3),
         "ms_p95": round(percentile(milliseconds, 0.95), 3),
-        "interval95": rounded_interval(hits),
+        "interval95": rounded_interval(own),
     }
 
 
@@ -219,4 +235,6 @@ def render_table(results: dict[str, Any]) -> Table:
             f"{row['tokens_mean']:.0f}",
             f"{row['ms_p50']:.2f}",
         )
+        if "team_facts" in row:
+            table.add_row(f"{row['team_in_block']:.1%}", "", f"{row['team_facts']:,}", "of the team", "", "")
     return table
