@@ -551,6 +551,37 @@ class Threadkeep:
             recorded.set({STATUS: receipt.status, TURNS: len(receipt.turn_ids)})
         return receipt
 
+    async def capture_participants(
+        self,
+        messages: Messages,
+        *,
+        participants: Mapping[str, str | Owner],
+        thread_id: str | None,
+        wait: bool = False,
+    ) -> dict[str, Receipt]:
+        """Record a thread of several people: each is learnt about from the turns that they began, and from no others.
+
+        Args:
+            messages: The thread's messages so far, the reply included; messages of people carry a ``name``.
+            participants: The owner of each name; nothing is learnt from messages under other names, or under none.
+            thread_id: The thread.
+            wait: Return only when the new memories can be recalled.
+
+        Returns:
+            The receipt of each name.
+
+        Raises:
+            OwnerMismatchError: This client is locked to another owner than one of *participants*.
+        """
+        from threadkeep.models.langchain import messages_by_participant
+
+        for owner in participants.values():
+            self._scope.resolve(owner)
+        return {
+            name: await self.capture(turns, owner=participants[name], thread_id=thread_id, wait=wait)
+            for name, turns in messages_by_participant(messages, participants).items()
+        }
+
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, overload
@@ -367,6 +367,25 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
         InvalidInputError: Something in it is no message.
     """
     return PlainMessages(messages)[:]
+
+
+def messages_by_participant(messages: Sequence[Any], names: Collection[str]) -> dict[str, list[BaseMessage]]:
+    """Return for each of *names* the turns that this participant began: their messages and the replies to them.
+
+    The name is taken from their messages, so that they are read as a user's. What a person says under another name, or
+    under none, is in no participant's turns, and neither is the reply to it.
+
+    Raises:
+        InvalidInputError: Something in *messages* is no message.
+    """
+    turns: dict[str, list[BaseMessage]] = {name: [] for name in names}
+    speaker: str | None = None
+    for message in as_messages(messages):
+        if _role_of(message) == "user":
+            speaker = message.name
+        if speaker in turns:
+            turns[speaker].append(message.model_copy(update={"name": None}))
+    return turns
 
 
 def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:

@@ -1,0 +1,85 @@
+"""A thread of several people: each is learnt about from their own messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import pytest
+
+import threadkeep
+from threadkeep.errors import OwnerMismatchError
+from threadkeep.identity import Owner
+from threadkeep.testing import HashingEmbedder
+
+BOB: Final = Owner("bob", "acme")
+PEOPLE: Final[dict[str, str | Owner]] = {"Ana": "ana", "Bob": BOB}
+
+
+def says(name: str | None, text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text, **({"name": name} if name else {})}
+
+
+def replies(text: str = "Noted.") -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+THREAD: Final = [
+    says("Ana", "I live in Porto."),
+    replies("Porto is lovely."),
+    says("Bob", "I am allergic to peanuts."),
+    replies("Bob is allergic to peanuts, I see."),
+    says("Eve", "I work at Initech."),
+    replies(),
+    says(None, "I have two cats."),
+    replies(),
+    says("Ana", "I play the cello."),
+    says("Bob", "I drive a tram."),
+    replies(),
+]
+
+
+@pytest.fixture
+async def tk() -> AsyncIterator[threadkeep.Threadkeep]:
+    async with threadkeep.open("memory://", embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+async def everything(tk: threadkeep.Threadkeep, owner: str | Owner) -> str:
+    """Return all that is kept and proposed of *owner*."""
+    return str([*await tk.memories.list(owner=owner), *await tk.proposals.list(owner=owner, state=None)])
+
+
+async def test_each_is_learnt_about_from_their_own_messages(tk: threadkeep.Threadkeep):
+    receipts = await tk.capture_participants(THREAD, participants=PEOPLE, thread_id="t", wait=True)
+
+    assert {name: receipt.status for name, receipt in receipts.items()} == {"Ana": "done", "Bob": "done"}
+    facts = {
+        owner: sorted(one.text for one in await tk.memories.list(owner=owner, kind="semantic"))
+        for owner in ("ana", BOB)
+    }
+    assert facts == {
+        "ana": ["I live in Porto.", "I play the cello."],
+        BOB: ["I am allergic to peanuts.", "I drive a tram."],
+    }
+    of_ana, of_bob = await everything(tk, "ana"), await everything(tk, BOB)
+    for word in ("peanuts", "tram", "Initech", "cats"):
+        assert word not in of_ana
+    for word in ("Porto", "cello", "Initech", "cats"):
+        assert word not in of_bob
+
+
+async def test_capturing_again_learns_nothing_twice(tk: threadkeep.Threadkeep):
+    await tk.capture_participants(THREAD, participants=PEOPLE, thread_id="t", wait=True)
+    before = len(await tk.memories.list(owner="ana"))
+
+    await tk.capture_participants(THREAD, participants=PEOPLE, thread_id="t", wait=True)
+
+    assert len(await tk.memories.list(owner="ana")) == before
+
+
+async def test_locked_client_captures_nobody_else(tk: threadkeep.Threadkeep):
+    with pytest.raises(OwnerMismatchError):
+        await tk.for_owner("ana").capture_participants(THREAD, participants=PEOPLE, thread_id="t")
+
+    assert await tk.memories.list(owner="ana") == []
