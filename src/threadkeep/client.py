@@ -11,7 +11,7 @@ from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.container import Container, Services
 from threadkeep.errors import InvalidInputError
-from threadkeep.identity import Owner
+from threadkeep.identity import Owner, checked_agent
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
 from threadkeep.profile.schema import check_schema
@@ -288,6 +288,7 @@ class Threadkeep:
         placement: str = "user",
         events: str = "ids",
         read_scopes: ScopesSource = (),
+        experience: Owner | None = None,
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
@@ -301,6 +302,8 @@ class Threadkeep:
             events: ``ids``: the ``recalled`` event names memories by their ids; ``full``: with texts and kinds.
             read_scopes: Shared scopes that are read beside the owner's memory, or a function of the runtime that
                 returns them.
+            experience: The agent to which procedures are proposed from corrections and from calls that failed;
+                ``None``: none is.
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
@@ -321,6 +324,7 @@ class Threadkeep:
             placement=placement,
             events=events,
             read_scopes=read_scopes,
+            experience=None if experience is None else checked_agent(experience),
         )
 
     def window(
@@ -617,6 +621,16 @@ class Threadkeep:
 
         self._scope.require_unlocked()
         return PerRunOwnerView(Threadkeep(self._app, owner=run_owner, model=self._model))
+
+    def agent(self, name: str, *, tenant: str | None = None) -> Owner:
+        """Return the shared scope of an agent: what it has learnt, for ``read_scopes=`` and ``experience=``.
+
+        Args:
+            name: The agent.
+            tenant: The tenant; ``None``: that of the owner of this client, else the default one.
+        """
+        default = self._scope.default
+        return Owner(name, (default.tenant if default else "") if tenant is None else tenant, "agent")
 
     def config(
         self, *, user_id: str, thread_id: str, trace_id: str | None = None, memory: bool = True, **configurable: Any

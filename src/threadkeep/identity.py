@@ -18,7 +18,9 @@ OWNED_ROOTS: Final = ("memories", "summaries", "users")
 OwnerKind: TypeAlias = Literal["user", "team", "agent"]
 """A user, or a shared scope: a team of users, or an agent that several users work with."""
 
-_MARK: Final = "~tk~"
+_KINDS: Final = frozenset(get_args(OwnerKind))
+MARK: Final = "~tk~"
+"""Labels that are no id as it is begin with it."""
 _ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
 _ILLEGAL: Final = re.compile(r"[.\x00\ud800-\udfff]")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
@@ -50,7 +52,7 @@ class Owner:
         if not self.user_id:
             msg = "The user id is empty; pass the id that your application uses for the user."
             raise InvalidInputError(msg)
-        if self.kind not in get_args(OwnerKind):
+        if self.kind not in _KINDS:
             msg = f"kind must be one of {', '.join(get_args(OwnerKind))}, got {str(self.kind)[:40]!r}."
             raise InvalidInputError(msg)
 
@@ -62,7 +64,7 @@ class Owner:
     @cached_property
     def parts(self) -> tuple[str, ...]:
         """Tenant, id and, of a shared scope, kind: no two owners have the same."""
-        return (self.tenant, self.user_id, self.kind) if self.is_shared else (self.tenant, self.user_id)
+        return (self.tenant, self.user_id) if self.kind == "user" else (self.tenant, self.user_id, self.kind)
 
     @cached_property
     def label(self) -> str:
@@ -71,11 +73,11 @@ class Owner:
         An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
         """
         tenant, user_id = self.tenant, self.user_id
-        if self.is_shared:
-            return f"{_MARK}{self.kind}~{_escape(tenant)}~{_escape(user_id)}"
-        if not tenant and not user_id.startswith(_MARK) and not _ILLEGAL.search(user_id):
+        if self.kind != "user":
+            return f"{MARK}{self.kind}~{_escape(tenant)}~{_escape(user_id)}"
+        if not tenant and not user_id.startswith(MARK) and not _ILLEGAL.search(user_id):
             return user_id
-        return _MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
+        return MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
 
     @cached_property
     def partition(self) -> Partition:
@@ -103,6 +105,18 @@ def checked_user(owner: Owner) -> Owner:
         msg = f"A turn belongs to a user, not to a {owner.kind}; pass the {owner.kind} as read_scopes= to read it."
         raise InvalidInputError(msg)
     return owner
+
+
+def checked_agent(scope: Owner) -> Owner:
+    """Return *scope*.
+
+    Raises:
+        InvalidInputError: It is no agent.
+    """
+    if scope.kind != "agent":
+        msg = "Experience is of an agent; pass tk.agent(name)."
+        raise InvalidInputError(msg)
+    return scope
 
 
 def check_read_scopes(owner: Owner, scopes: tuple[Owner, ...]) -> None:
@@ -141,8 +155,8 @@ def owner_of_label(label: str) -> Owner | None:
     owner's label.
     """
     tenant, user_id, kind = "", label, "user"
-    if label.startswith(_MARK):
-        *kinds, head, rest = ["", *label.removeprefix(_MARK).split("~")][-3:]
+    if label.startswith(MARK):
+        *kinds, head, rest = ["", *label.removeprefix(MARK).split("~")][-3:]
         tenant, user_id, kind = _unescape(head), _unescape(rest), next(filter(None, kinds), kind)
     try:
         owner = Owner(user_id, tenant, cast("OwnerKind", kind))
@@ -166,6 +180,12 @@ def partition_of(namespace: Namespace) -> Partition:
     """
     owner = owner_in(namespace)
     return Partition("root", namespace[:1]) if owner is None else owner.partition
+
+
+def scope_in(namespace: Namespace) -> Owner | None:
+    """Return the shared scope of *namespace*, or None if it belongs to none."""
+    owner = owner_in(namespace)
+    return owner if owner is not None and owner.is_shared else None
 
 
 def owner_in(namespace: Namespace) -> Owner | None:

@@ -184,7 +184,9 @@ class Services:
         self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None, **more: Any
     ) -> Receipt:
         """Record turns for learning, unless their owner or thread opted out; see :meth:`CaptureService.record`."""
-        if self.opt_outs.holds(checked_user(owner), thread_id):
+        if owner.kind != "user":
+            checked_user(owner)
+        if self.opt_outs.holds(owner, thread_id):
             return Receipt("nothing")
         return await self.captures.record(messages, owner=owner, thread_id=thread_id, **more)
 
@@ -402,7 +404,7 @@ class Services:
             uses=self.last_used,
             branches=self.captures.on_record,
             profile=self.profile_reader,
-            scopes=self.scope_repository,
+            scopes=lambda: self.scope_repository,
         )
 
     @component

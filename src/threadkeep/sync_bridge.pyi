@@ -45,7 +45,7 @@ from threadkeep.memories.models import (
     Why,
 )
 from threadkeep.memories.retention import RetentionReport
-from threadkeep.models.base import Message
+from threadkeep.models.base import Message, WorkStep
 from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
 from threadkeep.profile.schema import Profile, ProfileSlot
@@ -101,6 +101,7 @@ class SyncThreadkeep:
         placement: str = ...,
         events: str = ...,
         read_scopes: ScopesSource = ...,
+        experience: Owner | None = ...,
     ) -> AgentMiddleware[Any, Any, Any]: ...
     def window(
         self,
@@ -164,6 +165,7 @@ class SyncThreadkeep:
     ) -> Receipt: ...
     def for_owner(self, owner: str | Owner) -> Threadkeep: ...
     def per_run_owner(self) -> PerRunOwnerView: ...
+    def agent(self, name: str, *, tenant: str | None = ...) -> Owner: ...
     def config(
         self, *, user_id: str, thread_id: str, trace_id: str | None = ..., memory: bool = ..., **configurable: Any
     ) -> RunnableConfig: ...
@@ -368,6 +370,9 @@ class SyncScopeService:
         key: str | None = ...,
     ) -> Proposed: ...
     def promote(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = ...) -> Proposed: ...
+    def learn(
+        self, agent: Owner, steps: Sequence[WorkStep], *, owner: str | Owner | None = ..., thread_id: str | None = ...
+    ) -> builtins.list[Proposed]: ...
     def proposals(
         self,
         scope: Owner,

@@ -93,6 +93,8 @@ def read_scopes_from(source: ScopesSource, *, runtime: object, config: Mapping[s
     """
     configurable: Mapping[str, object] = config.get("configurable") or {}
     given = configurable.get(READ_SCOPES_KEY, ())
+    if not source and given == ():
+        return ()
     if not isinstance(given, tuple) or not all(isinstance(one, Owner) for one in cast("tuple[object, ...]", given)):
         msg = f"configurable.{READ_SCOPES_KEY} must be a tuple of Owner objects; view.config(read_scopes=…) sets it."
         raise InvalidInputError(msg)

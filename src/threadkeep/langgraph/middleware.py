@@ -51,7 +51,7 @@ from threadkeep.langgraph.identity import (
     uses_our_checkpointer,
 )
 from threadkeep.langgraph.tools import written_by_a_model
-from threadkeep.models.langchain import PlainMessages, plain_messages
+from threadkeep.models.langchain import PlainMessages, plain_messages, work_steps
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, log, span
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.rendering import memory_context_text
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from threadkeep.container import Services
     from threadkeep.identity import Owner
     from threadkeep.langgraph.identity import ScopesSource
-    from threadkeep.models.base import Message
+    from threadkeep.models.base import Message, WorkStep
 
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
@@ -74,6 +74,9 @@ TURNS_REMEMBERED: Final = 1024
 
 _DOCUMENTS_MOST: Final = 4
 """Facts, and episodes, of the documents' form in the system message."""
+
+_WORK_READ: Final = 200
+"""So many of the newest messages are read for what a turn taught an agent: the turn, and the one before it."""
 
 State: TypeAlias = AgentState[Any]
 
@@ -126,6 +129,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         placement: str,
         events: str,
         read_scopes: ScopesSource = (),
+        experience: Owner | None = None,
     ) -> None:
         super().__init__()
         self._tk = tk
@@ -136,6 +140,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._placement = placement
         self._full_events = events == "full"
         self._read_scopes = read_scopes
+        self._experience = experience
         self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         self._begun: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
@@ -217,7 +222,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
         if self._owner is not None:
             require_agreement(owner, config)
-        return checked_user(owner)
+        return owner if owner.kind == "user" else checked_user(owner)
 
     def _try_cached(
         self, turn: _TurnContext, before: _RecalledTurn | None, messages: PlainMessages
@@ -455,7 +460,25 @@ class LearningMiddleware(ThreadkeepMiddleware):
         question, run = messages.newest_human[2], current_run()
         shown = self._shown(turn, messages, run, config)
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        return self._record(turn, shown, seen, run, self._unbound_thread(turn, config), noting)
+        recording = self._record(turn, shown, seen, run, self._unbound_thread(turn, config), noting)
+        if self._experience is None:
+            return recording
+        steps = work_steps(state["messages"][-_WORK_READ:])
+        return self._with_experience(recording, turn, self._experience, steps)
+
+    async def _with_experience(
+        self, recording: Coroutine[Any, Any, Receipt], turn: _TurnContext, agent: Owner, steps: Sequence[WorkStep]
+    ) -> Receipt:
+        """Record the turn, then propose to *agent* what it taught, which the turn does not wait for beyond its time."""
+        receipt = await recording
+        if receipt.status in ("queued", "pending"):
+            app = self._tk.app
+            learning = self._tk.scopes.learn(agent, steps, owner=turn.owner, thread_id=turn.thread_id)
+            try:
+                await app.timeout_budget.wait(learning, timeout=self._timeout)
+            except (StorageError, ConflictError, InvalidInputError, TimeoutError) as error:
+                app.telemetry.degraded("experience", error)
+        return receipt
 
     @override
     async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:

@@ -127,6 +127,7 @@ class PerRunOwnerView:
         placement: str = "user",
         events: str = "ids",
         read_scopes: ScopesSource = (),
+        experience: Owner | None = None,
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware; the options are those of ``tk.middleware``."""
         return self._tk.middleware(
@@ -137,6 +138,7 @@ class PerRunOwnerView:
             placement=placement,
             events=events,
             read_scopes=read_scopes,
+            experience=experience,
         )
 
     def window(

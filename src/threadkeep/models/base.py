@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +38,42 @@ class Message:
     role: Role
     text: str
     message_id: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool that a model asked for.
+
+    Attributes:
+        call_id: Names the call; the result names it, too.
+        name: Of the tool.
+        arguments: As the model wrote them.
+    """
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStep:
+    """A message of a thread, as far as the work with tools is concerned.
+
+    Attributes:
+        role: Who wrote it.
+        text: Its text, of a user's message only.
+        message_id: As the framework knows it, if it does.
+        calls: The calls that it asks for.
+        answers: The id of the call whose result it is.
+        failed: Whether that result is an error.
+    """
+
+    role: Role
+    text: str
+    message_id: MessageId | None = None
+    calls: tuple[ToolCall, ...] = ()
+    answers: str | None = None
+    failed: bool = False
 
 
 @runtime_checkable

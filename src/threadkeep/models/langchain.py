@@ -34,7 +34,7 @@ from pydantic import SecretStr
 
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
-from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, Message, Role
+from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, Message, Role, ToolCall, WorkStep
 from threadkeep.models.cache import VectorCache
 from threadkeep.text.block import quoted_statements
 
@@ -326,6 +326,11 @@ class PlainMessages(Sequence[Message]):
     def __len__(self) -> int:
         return len(self._given)
 
+    @property
+    def given(self) -> Sequence[BaseMessage]:
+        """The messages as LangChain's, in the same places."""
+        return self._given
+
     @overload
     def __getitem__(self, place: int) -> Message: ...
     @overload
@@ -367,6 +372,29 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
         InvalidInputError: Something in it is no message.
     """
     return PlainMessages(messages)[:]
+
+
+def work_steps(messages: Sequence[Any]) -> list[WorkStep]:
+    """Return *messages* with their calls of tools, and which of these failed. Only users' messages have their text.
+
+    Raises:
+        InvalidInputError: Something in *messages* is no message.
+    """
+    steps: list[WorkStep] = []
+    plain = PlainMessages(messages)
+    for message, given in zip(plain.given, plain, strict=True):
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        steps.append(
+            WorkStep(
+                given.role,
+                given.text if given.role == "user" else "",
+                given.message_id,
+                tuple(ToolCall(call["id"] or "", call["name"], call["args"]) for call in calls),
+                message.tool_call_id if isinstance(message, ToolMessage) else None,
+                isinstance(message, ToolMessage) and message.status == "error",
+            )
+        )
+    return steps
 
 
 def messages_by_participant(messages: Sequence[Any], names: Collection[str]) -> dict[str, list[BaseMessage]]:

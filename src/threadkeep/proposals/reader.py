@@ -105,4 +105,4 @@ class PolicyRepository:
             rules = rules_of(own) if isinstance(own, str) else {}
         except InvalidInputError:
             rules = {}
-        return Policy(self._rules, rules, owner.is_shared)
+        return Policy(self._rules, rules, owner.kind != "user")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from threadkeep.identity import owner_in
+from threadkeep.identity import MARK, scope_in
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source, Speaker
 from threadkeep.text.block import BULLETS_HEADING, END, HEADING, one_line, quote
@@ -75,8 +75,9 @@ def line(
     at = source.at or memory.created_at
     own_words = memory.kind == "episodic" and memory.text.startswith((SAID, ASKED))
     here = source.thread_id is not None and source.thread_id == thread_id
-    scope = owner_in(memory.namespace)
-    shared = None if scope is None or not scope.is_shared else f"{scope.kind} {one_line(scope.user_id)}"
+    label = memory.namespace[1] if memory.namespace[1:] else ""
+    scope = scope_in(memory.namespace) if label[:4] == MARK else None
+    shared = None if scope is None else f"{scope.kind} {one_line(scope.user_id)}"
     marks = (
         shared,
         None if own_words else _MARKED.get(memory.kind),

@@ -19,7 +19,6 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.excerpts import excerpt
-from threadkeep.recall.merging import by_closeness, merged
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
@@ -425,7 +424,7 @@ class Found:
 
 
 def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
-    """Fill a block with profiles, then with the valid memories among what was *found*, as :func:`merged`.
+    """Fill a block with profiles, then with the valid memories among what was *found*, as ``merging.merged``.
 
     Args:
         request: What the block is for.
@@ -437,13 +436,22 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
     for one in found:
         if one.profile:
             offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
-    own, *shared = [_chunks(one, request, now=now) for one in found] or [iter(())]
-    for chunk in merged(own, by_closeness(shared)) if shared else own:
+    alone = len(found) == 1
+    for chunk in _chunks(found[0], request, now=now) if alone else _merged(found, request, now=now):
         offer.take(chunk)
         if packer.full:
             break
     offer.offer_deferred()
     return packer
+
+
+def _merged(found: Sequence[Found], request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:
+    if not found:
+        return iter(())
+    from threadkeep.recall.merging import by_closeness, merged
+
+    own, *shared = [_chunks(one, request, now=now) for one in found]
+    return merged(own, by_closeness(shared))
 
 
 def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
 from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError, ScopeNotFoundError
-from threadkeep.identity import Owner, check_read_scopes, owner_in
+from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
 from threadkeep.recall.excerpts import is_unchanged
@@ -152,7 +152,8 @@ class RecallRequest:
 
     def __post_init__(self) -> None:
         _check(self.question, self.owner)
-        check_read_scopes(self.owner, self.read_scopes)
+        if self.read_scopes:
+            check_read_scopes(self.owner, self.read_scopes)
         check_bounds(budget_tokens=self.budget_tokens, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
     def query(self, parse: Callable[[str], Query]) -> Query:
@@ -183,7 +184,7 @@ class RecallService:
         uses: LastUsed | None = None,
         branches: BranchHistory | None = None,
         profile: ProfileReader | None = None,
-        scopes: KnownScopes | None = None,
+        scopes: Callable[[], KnownScopes] | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -243,22 +244,33 @@ class RecallService:
 
     def try_run(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop."""
-        if self._reranker is not None or not request.question.strip() or not self._knows(request.read_scopes):
+        if self._reranker is not None or not request.question.strip():
+            return None
+        if request.read_scopes and not self._knows(request.read_scopes):
             return None
         try:
-            found, degraded = list[Found](), dict[str, None]()
+            found: list[Found] = []
+            degraded: list[str] = []
+            prepared: PreparedSearch | None = None
             for owner in (request.owner, *request.read_scopes):
                 prepared = self._search.try_prepare(owner.partition, lambda: request.query(self._search.parse))
-                profile = self._try_profile(request, owner, prepared)
-                if prepared is None or profile is None:
+                if prepared is None:
+                    return None
+                profile: Sequence[Recalled] | None = ()
+                if self._profile is not None and owner is request.owner:  # scopes have no profile
+                    profile = self._profile.try_select(request.question, prepared, owner)
+                if profile is None:
                     return None
                 stored, ranking = self._stored(request, owner), prepared.rank(**_scope(request, owner))
-                degraded |= dict.fromkeys(prepared.degraded)
+                degraded += prepared.degraded
                 found.append(Found(ranking, find_candidates(prepared.query, ranking, stored), stored, profile))
-            packer = pack(_block(request, request.query(self._search.parse)), found, now=self._clock.now())
+            packer = pack(_block(request, prepared and prepared.query), found, now=self._clock.now())
         except Exception:  # noqa: BLE001 - run() meets the same failure, and reports it
             return None
-        return self._rendered(packer, request, [*degraded]) if all(one.stored.complete for one in found) else None
+        for one in found:
+            if not one.stored.complete:
+                return None
+        return self._rendered(packer, request, degraded)
 
     async def run(self, request: RecallRequest) -> Recall:
         """Find the memories that matter for the question and fit them into the budget.
@@ -277,8 +289,8 @@ class RecallService:
         try:
             progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
             async with answer_timeout(request.timeout.total_seconds()):
-                if self._scopes is not None and not self._knows(request.read_scopes):
-                    await self._scopes.require(request.read_scopes)
+                if request.read_scopes and self._scopes is not None:
+                    await self._scopes().require(request.read_scopes)
                 packer = await self._filled(request, progress)
         except ScopeNotFoundError:
             raise
@@ -379,7 +391,7 @@ class RecallService:
             ranking = await self._search.rank(owner.partition, prepared, **scope)
             progress.degraded.extend(part for part in ranking.degraded if part not in progress.degraded)
             searched.append(_Searched(owner, ranking, self._stored(request, owner)))
-            if self._profile is not None and owner == request.owner:
+            if self._profile is not None and owner is request.owner:
                 searched[-1].profile = await self._profile.select(request.question, prepared, owner)
         for one in searched if self._reranker is not None else ():
             await self._complete(request, [one], lambda one=one: one.best(query))
@@ -445,13 +457,16 @@ class RecallService:
 
     def _rendered(self, packer: ContextPacker, request: RecallRequest, degraded: Sequence[str]) -> Recall:
         recalled = tuple(packer.chosen)
-        self._note_use(recalled, request.owner)
+        self._note_use(recalled, request.owner, shared=bool(request.read_scopes))
         text = "\n".join((HEADING, *packer.lines, END)) if recalled else ""
         self._telemetry.count("recall.turns")
         return Recall(recalled, text, tuple(degraded), estimate_tokens(text), tuple(packer.left_out))
 
-    def _note_use(self, recalled: Sequence[Recalled], owner: Owner) -> None:
-        if self._uses is None:
+    def _note_use(self, recalled: Sequence[Recalled], owner: Owner, *, shared: bool = False) -> None:
+        if self._uses is None or not recalled:
+            return
+        if not shared:
+            self._uses.note(owner, [each.memory.memory_id for each in recalled])
             return
         used: dict[Owner, list[MemoryId]] = {}
         for each in recalled:
@@ -459,20 +474,12 @@ class RecallService:
         for one, memory_ids in used.items():
             self._uses.note(one, memory_ids)
 
-    def _try_profile(
-        self, request: RecallRequest, owner: Owner, prepared: PreparedSearch | None
-    ) -> Sequence[Recalled] | None:
-        """Return what the block begins with, without I/O; ``None``: that needs some. Scopes have no profile."""
-        if self._profile is None or prepared is None or owner != request.owner:
-            return ()
-        return self._profile.try_select(request.question, prepared, owner)
-
     def _knows(self, scopes: Sequence[Owner]) -> bool:
-        return not scopes or (self._scopes is not None and self._scopes.knows(scopes))
+        return self._scopes is not None and self._scopes().knows(scopes)
 
     def _stored(self, request: RecallRequest, owner: Owner) -> StoredFacts:
         branches, thread_id = self._branches, request.thread_id
-        if branches is None or thread_id is None or not request.messages or owner != request.owner:
+        if branches is None or thread_id is None or not request.messages or owner is not request.owner:
             return StoredFacts()
         return StoredFacts(is_doubtful=lambda memory: branches.is_doubtful(memory, request.shown, thread_id=thread_id))
 
@@ -532,8 +539,7 @@ class _Scope(TypedDict):
 
 def _owner_of(recalled: Recalled, owner: Owner) -> Owner:
     """Return in whose memory *recalled* is: the *owner* of the turn, or a shared scope."""
-    scope = owner_in(recalled.memory.namespace)
-    return scope if scope is not None and scope.is_shared else owner
+    return scope_in(recalled.memory.namespace) or owner
 
 
 def _scope(request: RecallRequest, owner: Owner) -> _Scope:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.identity import Owner
+from threadkeep.errors import RoleRequiredError
+from threadkeep.identity import Owner, checked_agent
+from threadkeep.ids import ThreadId
+from threadkeep.memories.models import Source
 from threadkeep.proposals.models import NewProposal, State
+from threadkeep.scopes.experience import procedures
 from threadkeep.scopes.models import Membership, Role, SharedScope, checked_scope
 from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
-    from threadkeep.memories.models import Forgotten, Kind, Memory, Source
+    from threadkeep.memories.models import Forgotten, Kind, Memory
+    from threadkeep.models.base import WorkStep
     from threadkeep.proposals.models import Proposal, Proposed
     from threadkeep.recall.models import Recalled
 
@@ -149,6 +155,38 @@ class ScopeService(Service):
         """
         member = self._scope.resolve(owner)
         return await self._services.scope_repository.promote(memory_id, scope=scope, member=member)
+
+    @operation
+    async def learn(
+        self,
+        agent: Owner,
+        steps: Sequence[WorkStep],
+        *,
+        owner: str | Owner | None = None,
+        thread_id: str | None = None,
+    ) -> list[Proposed]:
+        """Propose to *agent* what the newest turn of a thread taught: a user's correction, a call that helped.
+
+        Args:
+            agent: The scope of the agent.
+            steps: The messages of the thread, oldest first, as ``threadkeep.models.langchain.work_steps`` reads them.
+            owner: The user of the turn.
+            thread_id: The thread.
+
+        Returns:
+            What became of each procedure; nothing if the user may not propose to the agent.
+
+        Raises:
+            InvalidInputError: *agent* is no agent.
+        """
+        checked_agent(checked_scope(agent))
+        source = Source("user", ThreadId(thread_id) if thread_id else None, at=self._services.clock.now())
+        found, member = procedures(steps, source=source), self._scope.resolve(owner)
+        try:
+            return [await self._services.scope_repository.propose(new, scope=agent, member=member) for new in found]
+        except RoleRequiredError:
+            self._services.telemetry.count("experience.refused")
+            return []
 
     @operation
     async def proposals(
