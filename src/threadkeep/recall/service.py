@@ -244,9 +244,8 @@ class RecallService:
 
     def try_run(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop."""
-        if self._reranker is not None or not request.question.strip():
-            return None
-        if request.read_scopes and not self._knows(request.read_scopes):
+        unknown = request.read_scopes and not self._knows(request.read_scopes)
+        if self._reranker is not None or not request.question.strip() or unknown:
             return None
         try:
             found: list[Found] = []
