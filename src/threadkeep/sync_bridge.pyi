@@ -345,6 +345,46 @@ class SyncOwnerService:
     def verify_audit(self, owner: str | Owner | None = ..., *, anchor: str | None = ...) -> Verified: ...
 
 @type_check_only
+class SyncCollectionService:
+    def ingest(
+        self,
+        name: str,
+        text: str,
+        *,
+        document_id: str,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        tenant: str = ...,
+    ) -> Ingested: ...
+    def ingest_file(
+        self,
+        name: str,
+        file: str | Path | bytes,
+        *,
+        document_id: str = ...,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        tenant: str = ...,
+    ) -> Ingested: ...
+    def search(
+        self,
+        name: str | Sequence[str],
+        query: str,
+        *,
+        limit: int = ...,
+        where: Filter | None = ...,
+        relevant_only: bool = ...,
+        tenant: str | None = ...,
+    ) -> Passages: ...
+    def similar(
+        self, name: str, document_id: str, *, limit: int = ..., tenant: str | None = ...
+    ) -> builtins.list[Similar]: ...
+    def names(self, *, tenant: str | None = ...) -> tuple[str, ...]: ...
+    def list(self, name: str, *, tenant: str | None = ...) -> builtins.list[Document]: ...
+    def delete(self, name: str, document_id: str, *, tenant: str = ...) -> None: ...
+    def erase(self, name: str, *, tenant: str = ...) -> int: ...
+
+@type_check_only
 class SyncScopeService:
     def create(self, scope: Owner) -> SharedScope: ...
     def list(self, *, tenant: str = ...) -> builtins.list[SharedScope]: ...
@@ -395,46 +435,6 @@ class SyncScopeService:
         self, scope: Owner, proposal_id: str, *, owner: str | Owner | None = ..., comment: str | None = ...
     ) -> Proposal: ...
     def forget(self, scope: Owner, memory_id: str, *, owner: str | Owner | None = ...) -> Forgotten: ...
-
-@type_check_only
-class SyncCollectionService:
-    def ingest(
-        self,
-        name: str,
-        text: str,
-        *,
-        document_id: str,
-        title: str = ...,
-        metadata: Mapping[str, Any] | None = ...,
-        tenant: str = ...,
-    ) -> Ingested: ...
-    def ingest_file(
-        self,
-        name: str,
-        file: str | Path | bytes,
-        *,
-        document_id: str = ...,
-        title: str = ...,
-        metadata: Mapping[str, Any] | None = ...,
-        tenant: str = ...,
-    ) -> Ingested: ...
-    def search(
-        self,
-        name: str | Sequence[str],
-        query: str,
-        *,
-        limit: int = ...,
-        where: Filter | None = ...,
-        relevant_only: bool = ...,
-        tenant: str | None = ...,
-    ) -> Passages: ...
-    def similar(
-        self, name: str, document_id: str, *, limit: int = ..., tenant: str | None = ...
-    ) -> builtins.list[Similar]: ...
-    def names(self, *, tenant: str | None = ...) -> tuple[str, ...]: ...
-    def list(self, name: str, *, tenant: str | None = ...) -> builtins.list[Document]: ...
-    def delete(self, name: str, document_id: str, *, tenant: str = ...) -> None: ...
-    def erase(self, name: str, *, tenant: str = ...) -> int: ...
 
 @type_check_only
 class SyncThreadService:
