@@ -96,7 +96,7 @@ def owner_of_parts(parts: tuple[str, ...]) -> Owner:
 
 
 def checked_user(owner: Owner) -> Owner:
-    """Return *owner*, of whose turns there is something to learn.
+    """Return *owner*, a user, who can have turns.
 
     Raises:
         InvalidInputError: It is a scope that users share.

@@ -78,7 +78,7 @@ async def test_capturing_again_learns_nothing_twice(tk: threadkeep.Threadkeep):
     assert len(await tk.memories.list(owner="ana")) == before
 
 
-async def test_locked_client_captures_nobody_else(tk: threadkeep.Threadkeep):
+async def test_locked_client_captures_no_other_owner(tk: threadkeep.Threadkeep):
     with pytest.raises(OwnerMismatchError):
         await tk.for_owner("ana").capture_participants(THREAD, participants=PEOPLE, thread_id="t")
 

@@ -56,7 +56,7 @@ class Source:
         message_id: In which message; ``None`` where messages carry no ids.
         turn_id: In which turn.
         at: When; ``None`` where that is not known.
-        author: In a shared scope, the label of the user whose word it is; ``None`` elsewhere.
+        author: In a shared scope, the label of the user who said it; ``None`` elsewhere.
     """
 
     speaker: Speaker

@@ -64,7 +64,7 @@ class WorkStep:
         text: Its text, of a user's message only.
         message_id: As the framework knows it, if it does.
         calls: The calls that it asks for.
-        answers: The id of the call whose result it is.
+        answers: The id of the call that it is the result of.
         failed: Whether that result is an error.
     """
 

@@ -202,7 +202,7 @@ class Tombstone:
         expires_at: Until when; ``None``: for ever.
         digests: Of an erased one: keyed digests of its terms.
         embedding: Of a rejected one: its vector.
-        authors: Of a rejected one in a shared scope: the labels of the users whose word it was.
+        authors: Of a rejected one in a shared scope: the labels of the users who said it.
     """
 
     tombstone_id: str

@@ -537,7 +537,7 @@ class _Scope(TypedDict):
 
 
 def _owner_of(recalled: Recalled, owner: Owner) -> Owner:
-    """Return in whose memory *recalled* is: the *owner* of the turn, or a shared scope."""
+    """Return the owner of *recalled*: the *owner* of the turn, or a shared scope."""
     return scope_in(recalled.memory.namespace) or owner
 
 

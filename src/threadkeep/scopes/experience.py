@@ -48,7 +48,7 @@ _ABOUT_OTHERS: Final = re.compile(r"^(?:I|we|he|she|they|it|my|our|his|her|their
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _CallResult:
     name: str
     arguments: Mapping[str, Any]
     failed: bool
@@ -64,7 +64,7 @@ class _Turn:
     """
 
     asked: WorkStep | None
-    calls: list[_Call] = field(default_factory=list[_Call])
+    calls: list[_CallResult] = field(default_factory=list[_CallResult])
 
 
 def procedures(steps: Sequence[WorkStep], *, source: Source) -> list[NewProposal]:
@@ -114,7 +114,7 @@ def _turns(steps: Sequence[WorkStep]) -> Iterator[_Turn]:
             waiting[call.call_id] = (call.name, call.arguments)
         if step.answers in waiting:
             name, arguments = waiting.pop(step.answers)
-            turn.calls.append(_Call(name, arguments, step.failed))
+            turn.calls.append(_CallResult(name, arguments, step.failed))
     yield turn
 
 
@@ -127,7 +127,7 @@ def _corrections(newest: _Turn, before: _Turn) -> Iterator[str]:
         yield f"When using {_listed(used[-_MOST_TOOLS:])}: {said[0].lower()}{said[1:]}"
 
 
-def _outcomes(calls: Sequence[_Call]) -> Iterator[str]:
+def _outcomes(calls: Sequence[_CallResult]) -> Iterator[str]:
     """Yield what helped after a call had failed: the next call that succeeded, in names alone."""
     for place, failed in enumerate(calls):
         if not failed.failed or not _NAME.fullmatch(failed.name):
@@ -143,7 +143,7 @@ def _outcomes(calls: Sequence[_Call]) -> Iterator[str]:
             yield f"If {failed.name} fails, call it again with another {_listed(changed[:_MOST_TOOLS])}."
 
 
-def _changed(failed: _Call, again: _Call) -> list[str]:
+def _changed(failed: _CallResult, again: _CallResult) -> list[str]:
     names = dict.fromkeys((*failed.arguments, *again.arguments))
     return [one for one in names if _NAME.fullmatch(one) and failed.arguments.get(one) != again.arguments.get(one)]
 

@@ -86,13 +86,13 @@ def checked_member(member: Owner, scope: Owner) -> Owner:
 
 
 def role_required(scope: Owner, role: Role) -> RoleRequiredError:
-    """Return the error of a user whose role in *scope* does not include *role*; the same if there is no such scope."""
+    """Return the error for a user without *role* in *scope*; the same if there is no such scope."""
     msg = f"The role {role} in {scope.kind} {scope.user_id[:80]!r} is required; ask the application to grant it."
     return RoleRequiredError(msg, kind=scope.kind, scope=scope.user_id, role=role)
 
 
 def authored(sources: Iterable[Source], author: str) -> bool:
-    """Return whether one of *sources* is the word of the user with the label *author*."""
+    """Return whether the user with the label *author* said one of *sources*."""
     return any(source.author == author for source in sources)
 
 
@@ -102,7 +102,7 @@ class Words:
 
     Attributes:
         memories: Memories that say them, or were made of such.
-        versions: Memories whose earlier versions say them, as they are without those.
+        versions: Memories with earlier versions that say them, as they are without those.
         proposals: Proposals that say them.
         comments: Decided proposals with a comment of the user's, as they are without it.
         tombstones: Tombstones of rejected statements of the user's.
