@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.container import Container, Services
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.identity import Owner, checked_agent
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from threadkeep.services import Health
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
+    from threadkeep.transfer.conversation_exports import DateOrder, ExportFormat
+    from threadkeep.transfer.conversations import ConversationImport, ImportProgress
 
 ChatModel: TypeAlias = "str | BaseChatModel"
 Messages: TypeAlias = "Sequence[MessageLikeRepresentation]"
@@ -585,6 +589,50 @@ class Threadkeep:
             name: await self.capture(turns, owner=participants[name], thread_id=thread_id, wait=wait)
             for name, turns in messages_by_participant(messages, participants).items()
         }
+
+    async def import_conversations(
+        self,
+        path: str | Path,
+        *,
+        owner: str | Owner | None = None,
+        program: ExportFormat | None = None,
+        me: str | None = None,
+        dates: DateOrder | None = None,
+        accept: bool = False,
+        progress: ImportProgress | None = None,
+    ) -> ConversationImport:
+        """Learn from an export of earlier conversations: the user's own words, as of when they were written.
+
+        Nothing of what an assistant or another person wrote is read. Repeating an import changes nothing, and goes on
+        where an earlier one ended.
+
+        Args:
+            path: The file, ZIP or folder of an export of ChatGPT, Claude, Slack or WhatsApp, or JSON.
+            owner: The user who wrote the messages.
+            program: ``chatgpt``, ``claude``, ``slack``, ``whatsapp`` or ``json``; ``None``: recognised by its content.
+            me: The user's name or id in the export; needed for Slack and WhatsApp.
+            dates: ``dmy`` or ``mdy``, where a WhatsApp chat does not tell day and month apart.
+            accept: Keep what the policy keeps, with episodes; otherwise every statement is proposed.
+            progress: Called with how many conversations are done and how many there are.
+
+        Raises:
+            InvalidInputError: The export is of no known format or version, or *me* or *dates* is missing.
+            OptedOutError: The owner opted out of memory.
+            SettingsError: Capture is off.
+            StorageError: The storage failed; the import can be repeated.
+        """
+        from threadkeep.transfer.conversation_exports import read_export
+        from threadkeep.transfer.conversations import learn_from_export
+
+        resolved = self._scope.resolve(owner)
+        if not self._app.capturing:
+            msg = "Capture is off, so nothing can be imported; set THREADKEEP_CAPTURE to local or another extractor."
+            raise SettingsError(msg)
+
+        export = await asyncio.to_thread(read_export, Path(path), program=program, me=me, dates=dates)
+        return await self._app.call(
+            lambda services: learn_from_export(services, export, owner=resolved, accept=accept, progress=progress)
+        )
 
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""

@@ -56,6 +56,8 @@ from threadkeep.runs import Run, Step
 from threadkeep.scopes.models import Membership, Role, SharedScope
 from threadkeep.services import Health
 from threadkeep.storage.interface import Filter
+from threadkeep.transfer.conversation_exports import DateOrder, ExportFormat
+from threadkeep.transfer.conversations import ConversationImport, ImportProgress
 from threadkeep.transfer.threads import CopiedThread
 
 @type_check_only
@@ -159,6 +161,17 @@ class SyncThreadkeep:
     def capture_participants(
         self, messages: Messages, *, participants: Mapping[str, str | Owner], thread_id: str | None, wait: bool = ...
     ) -> dict[str, Receipt]: ...
+    def import_conversations(
+        self,
+        path: str | Path,
+        *,
+        owner: str | Owner | None = ...,
+        program: ExportFormat | None = ...,
+        me: str | None = ...,
+        dates: DateOrder | None = ...,
+        accept: bool = ...,
+        progress: ImportProgress | None = ...,
+    ) -> ConversationImport: ...
     def drain(self, *, timeout: timedelta = ...) -> None: ...
     def settle(
         self, turn_ids: Sequence[str], *, owner: str | Owner | None = ..., timeout: timedelta = ...

@@ -23,10 +23,11 @@ from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import codec as shapes
 from threadkeep.memories.audited_writer import AuditedWriter, head_of
 from threadkeep.memories.codec import comparable, cosine, rows_of
-from threadkeep.memories.models import Memory
+from threadkeep.memories.models import Kind, Memory, Speaker
 from threadkeep.memories.repository import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
+from threadkeep.proposals.models import Verdict
 from threadkeep.proposals.tombstones import lifting_operations
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
@@ -215,7 +216,7 @@ class Learning:
             now=self._clock.now(),
             similarity=_similarity(vectors, known, read.memories),
             recalled=record.turn.recalled,
-            verdict=read.review.policy.verdict,
+            verdict=asking(read.review.policy.verdict) if record.ask else read.review.policy.verdict,
             unwanted=lambda text: review.why_unwanted(text, vectors),
             pending=read.review.pending,
         )
@@ -312,11 +313,23 @@ class Learning:
 
     def _count(self, decisions: Sequence[rules.Decision], record: TurnRecord) -> None:
         self._telemetry.count("capture.processed")
-        self._telemetry.measure("capture.lag_seconds", (self._clock.now() - record.turn.at).total_seconds())
+        if not record.ask:  # an import took place long before
+            self._telemetry.measure("capture.lag_seconds", (self._clock.now() - record.turn.at).total_seconds())
         for decision in decisions:
             self._telemetry.count(f"capture.{type(decision).__name__.lower()}")
         if record.tries:
             self._telemetry.count("capture.retried")
+
+
+def asking(verdict: Callable[[Kind, Speaker], Verdict]) -> Callable[[Kind, Speaker], Verdict]:
+    """Return *verdict* with what it would keep by itself proposed instead; episodes are not kept then."""
+
+    def asked(kind: Kind, speaker: Speaker) -> Verdict:
+        if kind == "episodic" or verdict(kind, speaker) == "never":
+            return "never"
+        return "ask"
+
+    return asked
 
 
 def _pending(rows: _Rows) -> TurnRecord | None:

@@ -36,6 +36,19 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class Imported:
+    """What is said of turns that come from an export of earlier conversations.
+
+    Attributes:
+        at: When the user's message with this id was written; the turn is learnt from as of then.
+        ask: Whether its statements are proposed; then episodes are not kept.
+    """
+
+    at: Mapping[MessageId, datetime]
+    ask: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """What an extractor thinks is worth keeping.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from threadkeep.capture.models import QueuedTurn, Receipt
+from threadkeep.capture.models import Imported, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
 from threadkeep.capture.turn_recall import TurnRecall
@@ -32,7 +32,7 @@ from threadkeep.capture.turns import (
 )
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.ids import ThreadId, TurnId
+from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.observability import current_traceparent
 from threadkeep.service import Service, operation
@@ -81,10 +81,17 @@ class _Lease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PutIn:
-    """What recall had put in before a turn: the texts, and what its record keeps."""
+    """What recall had put in before a turn: the texts, and what its record keeps.
+
+    Attributes:
+        texts: The texts.
+        given: What its record keeps.
+        imported: When imported turns took place, and whether they are asked about.
+    """
 
     texts: Sequence[str] = ()
     given: TurnRecall | None = None
+    imported: Imported | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,7 @@ class CaptureService:
         self._redact = redact
         self._last_at: datetime | None = None
 
-    async def record(
+    async def record(  # noqa: PLR0913 - the one way by which turns are recorded
         self,
         messages: Sequence[Message],
         *,
@@ -153,6 +160,7 @@ class CaptureService:
         later: Callable[[Callable[[], object]], object] | None = None,
         note: TurnNote | None = None,
         unwanted: bool = False,
+        imported: Imported | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -173,6 +181,7 @@ class CaptureService:
             note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
                 with the record. Where nothing is to be recorded, it is not written.
             unwanted: Whether the newest turn is without memory: it is only marked as seen.
+            imported: When the turns took place, and whether they are asked about; ``None``: they take place now.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -198,7 +207,7 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        put_in=_PutIn(recalled, given),
+                        put_in=_PutIn(recalled, given, imported),
                         begun=begun,
                         epoch=current,
                         lease=_Lease(until, None if mine else MAX_TAKEN),
@@ -271,14 +280,14 @@ class CaptureService:
             return None
         if begun != epoch and found.unknown:
             return ()  # nothing shows that there was such an owner, and what is older than the next turn is not learnt
-        branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
+        branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), put_in.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
-        wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch)
+        wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
         if unwanted:
             wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
-        moments = self._moments(len(missing), now=now)
+        moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
         much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
             chunk = slice(start, start + _CHUNK)
@@ -292,7 +301,7 @@ class CaptureService:
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
-                put_in=put_in if last else _PutIn(),
+                put_in=put_in if last else _PutIn(imported=imported),
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
@@ -328,6 +337,35 @@ class CaptureService:
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
+
+    async def learn_imported(
+        self,
+        messages: Sequence[Message],
+        *,
+        at: Mapping[MessageId, datetime],
+        ask: bool,
+        owner: Owner,
+        thread_id: ThreadId,
+    ) -> Receipt:
+        """Record turns of an earlier conversation, and learn from those that are new, at once.
+
+        Where that fails, they wait and are learnt from as any other turn.
+
+        Args:
+            messages: The conversation.
+            at: When the user's messages with these ids were written; they are learnt from as of then.
+            ask: Whether every statement is proposed; then episodes are not kept.
+            owner: The user who wrote the user's messages.
+            thread_id: The thread that stands for the conversation.
+
+        Raises:
+            StorageError: Nothing was recorded.
+        """
+        imported = Imported(at, ask)
+        receipt = await self.record(messages, owner=owner, thread_id=thread_id, mine=True, imported=imported)
+        if receipt.status == "queued":
+            await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), self._learning.learn)
+        return receipt
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
         """Wait until the turns of *receipt* are processed, by this process or another.
@@ -413,9 +451,11 @@ class CaptureService:
         waiting, running, dead, oldest = await self._queue.outbox.counts()
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
-    async def _wanted(self, found: TurnLookup, missing: Sequence[SpokenTurn], *, epoch: str) -> Sequence[SpokenTurn]:
-        """Return which of *missing* are to be learnt from."""
-        if found.unknown and await self._was_erased(epoch):
+    async def _wanted(
+        self, found: TurnLookup, missing: Sequence[SpokenTurn], *, epoch: str, whole: bool
+    ) -> Sequence[SpokenTurn]:
+        """Return which of *missing* are to be learnt from; *whole*: even if nothing of the thread is known."""
+        if not whole and found.unknown and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
         return [turn for turn in missing if turn.said not in found.known]
@@ -461,6 +501,7 @@ def _puts(
             branch=branch,
             given=before.given,
             trace=current_traceparent(),
+            ask=put_in.imported is not None and put_in.imported.ask,
         )
         if turn.turn_id not in wanted:
             record = done(record, ())
@@ -472,6 +513,17 @@ def _puts(
         for put in left:
             puts[put.namespace[0], put.key] = put
     return [*puts.values()]
+
+
+def imported_moments(turns: Sequence[SpokenTurn], imported: Imported) -> list[datetime]:
+    """Return when each of *turns* took place; those of one moment keep their order."""
+    moments: list[datetime] = []
+    for turn in turns:
+        at = min(
+            imported.at[key] for one in turn.messages if (key := one.message_id) is not None and key in imported.at
+        )
+        moments.append(max(at, moments[-1] + TURN_SPACING) if moments else at)
+    return moments
 
 
 def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:

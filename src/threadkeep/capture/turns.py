@@ -174,6 +174,7 @@ class TurnRecord:
         branch: Which branch of its thread it is on.
         given: What recall gave to it; ``None``: not known.
         trace: The span that it was recorded in, as ``traceparent``, until it is done.
+        ask: Whether its statements are proposed, whatever the policy keeps by itself.
     """
 
     turn: Turn
@@ -190,6 +191,7 @@ class TurnRecord:
     branch: Branch = THE_FIRST
     given: TurnRecall | None = None
     trace: str | None = None
+    ask: bool = False
 
 
 def is_long(turn: Turn) -> bool:
@@ -340,6 +342,7 @@ def _spell_unlearnt(record: TurnRecord) -> dict[str, Any]:
         "reason": record.reason,
         "worker": record.worker if record.state == "pending" else None,
         "trace": record.trace,
+        "ask": record.ask or None,
     }
     return {name: field for name, field in value.items() if field is not None or name == "reason"}
 
@@ -416,6 +419,7 @@ def record_of(item: Item) -> TurnRecord | None:
         branch_of(value.get("branch")),
         recall_of(value.get("given")),
         trace if isinstance(trace := value.get("trace"), str) else None,
+        value.get("ask") is True,
     )
 
 

@@ -13,6 +13,7 @@ from threadkeep.cli import (
     api_keys,
     chat,
     collections,
+    conversations,
     installation,
     memories,
     migration,
@@ -91,6 +92,7 @@ app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(scopes.app, name="scopes", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(collections.app, name="collections", rich_help_panel="Memory")
+app.add_typer(conversations.app, name="conversations", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(installation.agents)
