@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-START = datetime(2031, 2, 3, 9, 0, tzinfo=UTC)
+START = datetime(2021, 2, 3, 9, 0, tzinfo=UTC)
 TOWNS = ("Porto", "Graz", "Bergen", "Turin", "Ghent", "Lund", "Cork", "Brno")
 JOBS = ("baker", "nurse", "welder", "teacher", "pilot", "gardener")
 LIKES = ("green tea", "night trains", "chess", "sourdough", "kayaks", "opera")
@@ -108,17 +108,17 @@ def slack(text: str, reply: str) -> dict[str, object]:
         {"type": "message", "user": "U2", "text": reply, "ts": f"{START.timestamp() + 5:.6f}"},
         {"type": "message", "user": "U1", "subtype": "channel_join", "text": "joined", "ts": "1.0"},
     ]
-    return {"users.json": users, "channels.json": [{"id": "C1", "name": "general"}], "general/2031-02-03.json": day}
+    return {"users.json": users, "channels.json": [{"id": "C1", "name": "general"}], "general/2021-02-03.json": day}
 
 
 def whatsapp(text: str, reply: str, *, style: str) -> str:
     if style == "ios":
         return (
-            "\u200e[23/02/2031, 09:00:00] Ana: \u200eMessages and calls are end-to-end encrypted.\n"
-            f"[23/02/2031, 09:00:05] Ana: {text}\n[23/02/2031, 09:01:00] Bo Lind: {reply}\n"
+            "\u200e[23/02/2021, 09:00:00] Ana: \u200eMessages and calls are end-to-end encrypted.\n"
+            f"[23/02/2021, 09:00:05] Ana: {text}\n[23/02/2021, 09:01:00] Bo Lind: {reply}\n"
         )
     return (
-        "2/23/31, 9:00\u202fAM - Messages and calls are end-to-end encrypted.\n"
-        f"2/23/31, 9:00\u202fAM - Ana: {text}\nsecond line\n2/23/31, 9:01\u202fAM - Bo Lind: {reply}\n"
-        "2/23/31, 9:02\u202fAM - Ana: <Media omitted>\n"
+        "2/23/21, 9:00\u202fAM - Messages and calls are end-to-end encrypted.\n"
+        f"2/23/21, 9:00\u202fAM - Ana: {text}\nsecond line\n2/23/21, 9:01\u202fAM - Bo Lind: {reply}\n"
+        "2/23/21, 9:02\u202fAM - Ana: <Media omitted>\n"
     )

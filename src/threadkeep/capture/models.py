@@ -36,7 +36,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedTurns:
     """What is said of turns that come from an export of earlier conversations.
 
     Attributes:

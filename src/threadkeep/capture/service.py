@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from threadkeep.capture.models import Imported, QueuedTurn, Receipt
+from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
 from threadkeep.capture.turn_recall import TurnRecall
@@ -91,7 +91,7 @@ class _PutIn:
 
     texts: Sequence[str] = ()
     given: TurnRecall | None = None
-    imported: Imported | None = None
+    imported: ImportedTurns | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class CaptureService:
         later: Callable[[Callable[[], object]], object] | None = None,
         note: TurnNote | None = None,
         unwanted: bool = False,
-        imported: Imported | None = None,
+        imported: ImportedTurns | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -361,7 +361,7 @@ class CaptureService:
         Raises:
             StorageError: Nothing was recorded.
         """
-        imported = Imported(at, ask)
+        imported = ImportedTurns(at, ask)
         receipt = await self.record(messages, owner=owner, thread_id=thread_id, mine=True, imported=imported)
         if receipt.status == "queued":
             await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), self._learning.learn)
@@ -515,7 +515,7 @@ def _puts(
     return [*puts.values()]
 
 
-def imported_moments(turns: Sequence[SpokenTurn], imported: Imported) -> list[datetime]:
+def imported_moments(turns: Sequence[SpokenTurn], imported: ImportedTurns) -> list[datetime]:
     """Return when each of *turns* took place; those of one moment keep their order."""
     moments: list[datetime] = []
     for turn in turns:

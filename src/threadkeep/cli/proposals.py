@@ -6,7 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, CommandGroup, DataDir, Json, User, emit, full_id, plain, read, run
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    CommandGroup,
+    DataDir,
+    Json,
+    User,
+    Yes,
+    confirm,
+    emit,
+    full_id,
+    plain,
+    read,
+    run,
+)
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -23,11 +36,12 @@ _MOST: Final = 100_000
 """How many proposals are read to find one by the first characters of its id."""
 
 Keys = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         help="Ids of proposals, as `list` shows them, or their first characters, 4 or more.", metavar="PROPOSAL_ID..."
     ),
 ]
+All = Annotated[bool, typer.Option("--all", help="Every proposal that waits.")]
 Key = Annotated[
     str,
     typer.Argument(
@@ -75,30 +89,36 @@ def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, 
 
 @app.command()
 def approve(
-    proposal_ids: Keys,
+    proposal_ids: Keys = None,
     user: User = DEFAULT_USER,
     by: By = None,
     comment: Comment = None,
     data_dir: DataDir = None,
     *,
+    everything: All = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Approve proposals and make their changes."""
-    _decide(proposal_ids, user, by, comment, data_dir, approved=True, json=json)
+    keys = _keys(proposal_ids, user, data_dir, everything=everything, yes=yes, approved=True)
+    _decide(keys, user, by, comment, data_dir, approved=True, json=json)
 
 
 @app.command()
 def reject(
-    proposal_ids: Keys,
+    proposal_ids: Keys = None,
     user: User = DEFAULT_USER,
     by: By = None,
     comment: Comment = None,
     data_dir: DataDir = None,
     *,
+    everything: All = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Reject proposals; their statements are not learnt again."""
-    _decide(proposal_ids, user, by, comment, data_dir, approved=False, json=json)
+    keys = _keys(proposal_ids, user, data_dir, everything=everything, yes=yes, approved=False)
+    _decide(keys, user, by, comment, data_dir, approved=False, json=json)
 
 
 @app.command()
@@ -174,6 +194,20 @@ def policy(
         for speaker, verdicts in table.items()
     )
     emit(table, lines, json=json)
+
+
+def _keys(
+    proposal_ids: list[str] | None, user: str, data_dir: DataDir, *, everything: bool, yes: bool, approved: bool
+) -> list[str]:
+    """Return the ids that are given, or with *everything* those of all that wait, once the user agrees."""
+    if everything == bool(proposal_ids):
+        msg = "The proposals are missing: name some, or give --all for every one that waits."
+        raise typer.BadParameter(msg)
+    if proposal_ids:
+        return proposal_ids
+    waiting = read(lambda tk: tk.proposals.list(owner=user, limit=_MOST), data_dir)
+    confirm(f"{'Approve' if approved else 'Reject'} {len(waiting):,} proposals of {plain(user)}?", yes=yes)
+    return [proposal.proposal_id for proposal in waiting]
 
 
 def _decide(

@@ -4,4 +4,6 @@ Words: an *entry* is an item on its way; a *source* gives entries; a *tally* is 
 two storages share where they hold the same. `copying` copies and reads back, `checking` looks for what is
 not as it must be, `embedding` makes vectors anew; `arriving` says what a foreign item becomes, and
 `stock_*` and `mem0` read where they come from. Doors: the command line.
+
+`conversation_exports` reads exports of conversations with other programs, and `conversations` learns from them.
 """
