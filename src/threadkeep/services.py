@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.maintenance import MemoryMaintenance
     from threadkeep.memories.reader import MemoryReader
+    from threadkeep.memories.reflection import Reflection
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.memories.retention import LastUsed, Limits, Retention
     from threadkeep.models.base import Embedder, Message, Reranker
@@ -445,6 +446,15 @@ class Services:
             self.audited_writer,
             self.last_used,
             ttl=self.settings.ttl,
+        )
+
+    @component
+    def reflection(self) -> Reflection:
+        """Writes summaries of old episodes."""
+        from threadkeep.memories.reflection import Reflection
+
+        return Reflection(
+            self.memory_repository, self.search, self.tombstones, self.clock, audited_writer=self.audited_writer
         )
 
     @component

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_values
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
@@ -289,6 +290,23 @@ def consolidate(
         lines += [f"  stands for {memory.memory_id}: {plain(memory.text)}" for memory in merge.gone]
     verb = "would be" if dry_run else "were"
     emit(merges, [*lines, f"{sum(len(merge.gone) for merge in merges)} {verb} merged."], json=json)
+
+
+@app.command()
+def reflect(
+    user: User = DEFAULT_USER,
+    days: Annotated[int, typer.Option(min=0, help="The least age of an episode, in days.")] = 30,
+    data_dir: DataDir = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be written, and change nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Summarize old episodes by thread and month; nothing is removed."""
+    age = timedelta(days=days)
+    made = run(lambda tk: tk.memories.reflect(owner=user, older_than=age, dry=dry_run), data_dir)
+    lines = [f"{one.memory_id}  {one.month}  {plain(one.text)} ({len(one.derived_from)} episodes)" for one in made]
+    verb = "would be" if dry_run else "were"
+    emit(made, [*lines, f"{len(made)} summaries {verb} written."], json=json)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from threadkeep.errors import InvalidInputError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.codec import Imported
     from threadkeep.memories.maintenance import Merge
     from threadkeep.memories.models import Forgotten, Memory, RememberResult, Undone, Version, Why
+    from threadkeep.memories.reflection import Reflected
     from threadkeep.memories.retention import RetentionReport
     from threadkeep.recall.models import Recalled
 
@@ -342,6 +343,28 @@ class MemoryService(Service):
             dry: Only report what would be merged.
         """
         return await self._services.maintenance.consolidate(owner=self._scope.resolve(owner), dry=dry)
+
+    @operation
+    async def reflect(
+        self,
+        *,
+        owner: str | Owner | None = None,
+        older_than: timedelta = timedelta(days=30),
+        dry: bool = False,
+    ) -> tuple[Reflected, ...]:
+        """Summarize the episodes of each thread and month that are older; recall finds the summaries.
+
+        Nothing is removed, and ``why`` of a summary names its episodes. Repeating the call changes nothing.
+
+        Args:
+            owner: The owner of the memories.
+            older_than: The least age of an episode.
+            dry: Only report what would be written.
+
+        Raises:
+            InvalidInputError: *older_than* is negative.
+        """
+        return await self._services.reflection.reflect(self._scope.resolve(owner), older_than=older_than, dry=dry)
 
     @operation
     async def tidy(self, *, owner: str | Owner | None = None, dry: bool = False) -> RetentionReport:

@@ -1,0 +1,148 @@
+"""Condense what happened: a summary of the old episodes of each thread and month, which recall finds.
+
+Nothing is removed: the episodes stay, and ``why`` of a summary names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.concurrency import retry_conflicts
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import MemoryId, ThreadId, short_digest
+from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
+from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
+from threadkeep.storage.interface import Put
+from threadkeep.text.sentences import SpokenMessage, extractive_summary
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.identity import Owner
+    from threadkeep.memories.audited_writer import AuditedWriter
+    from threadkeep.memories.repository import MemoryRepository, Searcher
+    from threadkeep.proposals.tombstones import Tombstones
+
+OLDER_THAN: Final = timedelta(days=30)
+FEWEST: Final = 3
+"""Fewer episodes of a thread and month are as short as their summary."""
+_SUMMARY_TOKENS: Final = 120
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """A summary of the episodes of one thread and month.
+
+    Attributes:
+        memory_id: Of the summary.
+        thread_id: The thread.
+        month: Such as ``2026-01``.
+        text: The sentences that say most.
+        derived_from: The episodes.
+    """
+
+    memory_id: MemoryId
+    thread_id: ThreadId
+    month: str
+    text: str
+    derived_from: tuple[MemoryId, ...]
+
+
+def months_of(memories: Iterable[Memory], *, until: datetime) -> dict[tuple[ThreadId, str], list[Memory]]:
+    """Return the episodes to condense by thread and month, oldest first.
+
+    Those are active passages of the user's words, said before *until*. What a person pinned or approved stands for
+    itself, and so do months with fewer than :data:`FEWEST` episodes.
+    """
+    months: dict[tuple[ThreadId, str], list[Memory]] = {}
+    for memory in sorted(memories, key=lambda one: (_said_at(one), one.memory_id)):
+        thread_id = memory.sources[0].thread_id if memory.sources else None
+        kept = memory.pinned or memory.approval is not None or _said_at(memory) >= until
+        own = memory.kind == "episodic" and memory.trust in TRUSTED and not is_summary(memory)
+        if thread_id and own and memory.status == "active" and not kept:
+            months.setdefault((thread_id, f"{_said_at(memory):%Y-%m}"), []).append(memory)
+    return {month: episodes for month, episodes in months.items() if len(episodes) >= FEWEST}
+
+
+class Reflection:
+    """Writes summaries of old episodes."""
+
+    def __init__(
+        self,
+        memories: MemoryRepository,
+        searcher: Searcher,
+        tombstones: Tombstones,
+        clock: Clock,
+        *,
+        audited_writer: AuditedWriter,
+    ) -> None:
+        self._memories = memories
+        self._searcher = searcher
+        self._tombstones = tombstones
+        self._clock = clock
+        self._audited_writer = audited_writer
+
+    async def reflect(
+        self, owner: Owner, *, older_than: timedelta = OLDER_THAN, dry: bool = False
+    ) -> tuple[Reflected, ...]:
+        """Summarize the old episodes of each thread and month; return the summaries that are new or changed.
+
+        Raises:
+            InvalidInputError: *older_than* is negative.
+            RevisionConflictError: Other writers kept getting in the way; nothing was written.
+        """
+        if older_than < timedelta(0):
+            msg = "older_than must be 0 or more."
+            raise InvalidInputError(msg)
+        until = self._clock.now() - older_than
+
+        async def reflect() -> tuple[Reflected, ...]:
+            head = await self._audited_writer.head(owner)
+            memories, summaries = await self._memories.everything(owner)
+            months = months_of(memories, until=until)
+            known = {one.memory_id: frozenset(one.derived_from) for one in summaries}
+            unwanted = await self._tombstones.of(owner)
+            made: list[Reflected] = []
+            puts: list[Put] = []
+            for (thread_id, month), episodes in months.items():
+                key = MemoryId(short_digest("reflection", thread_id, month))
+                ids = tuple(one.memory_id for one in episodes)
+                if known.get(key) == frozenset(ids) or not (text := unwanted.cut(_condensed(episodes))):
+                    continue
+                made.append(Reflected(key, thread_id, month, text, ids))
+                vectors = None if dry else await self._searcher.embed_put([text])
+                value = _value(made[-1], episodes)
+                puts.append(Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=vectors))
+            if puts and not dry:
+                await self._audited_writer.commit_from(head, owner, puts, by="reflection")
+                self._searcher.refresh(owner.partition)
+            return tuple(made)
+
+        return await retry_conflicts(reflect)
+
+
+def _said_at(memory: Memory) -> datetime:
+    return (memory.sources[0].at if memory.sources else None) or memory.created_at
+
+
+def _condensed(episodes: Sequence[Memory]) -> str:
+    said = [SpokenMessage("User", one.text.removeprefix(SAID).removeprefix(ASKED)) for one in episodes]
+    count = _SUMMARY_TOKENS
+    return extractive_summary(said, budget_tokens=count, count=lambda text: len(text) // _CHARACTERS_PER_TOKEN + 1)
+
+
+def _value(reflected: Reflected, episodes: Sequence[Memory]) -> Mapping[str, Any]:
+    last = episodes[-1]
+    speaker = least_trusted(source for one in episodes for source in one.sources)
+    source = Source(speaker, reflected.thread_id, at=_said_at(last))
+    return {
+        "summary": reflected.text,
+        "thread_id": reflected.thread_id,
+        "timestamp": _said_at(last).isoformat(),
+        "trust": speaker,
+        "sources": spell_sources([source]),
+        "derived_from": list(reflected.derived_from),
+    }

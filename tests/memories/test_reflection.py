@@ -1,0 +1,106 @@
+"""Old episodes are condensed by thread and month: recall finds the summary, and nothing is removed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+
+import threadkeep
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import ThreadId
+from threadkeep.memories.models import SAID, Approval, NewMemory, Source
+from threadkeep.testing import FrozenClock, HashingEmbedder
+
+NOW: Final = datetime(2026, 6, 1, tzinfo=UTC)
+JANUARY: Final = (
+    "We moved the billing service to Falkenstein.",
+    "The billing service needs Postgres 18.",
+    "Maria led it.",
+)
+
+
+@pytest.fixture
+async def tk() -> AsyncIterator[threadkeep.Threadkeep]:
+    async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder(), clock=FrozenClock(NOW)) as opened:
+        yield opened
+
+
+async def tell(tk: threadkeep.Threadkeep, *texts: str, month: int = 1, thread: str = "t", pinned: bool = False) -> None:
+    """Keep episodes as capture does, said on the first days of a month."""
+    news = [
+        NewMemory(
+            f"{SAID}{text}",
+            "episodic",
+            (Source("user", ThreadId(thread), at=datetime(2026, month, day, tzinfo=UTC)),),
+            created_at=datetime(2026, month, day, tzinfo=UTC),
+            pinned=pinned,
+            approval=Approval("carla", NOW) if pinned else None,
+        )
+        for day, text in enumerate(texts, 1)
+    ]
+    await tk.memories.remember_many(news)
+
+
+async def test_old_episodes_of_a_thread_and_month_become_a_summary(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY)
+    await tell(tk, *JANUARY, month=5, thread="new")
+
+    (made,) = await tk.memories.reflect()
+
+    assert (made.thread_id, made.month, len(made.derived_from)) == ("t", "2026-01", 3)
+    assert "billing service" in made.text
+    why = await tk.memories.why(made.memory_id)
+    assert sorted(one.text for one in why.derived_from) == sorted(f"{SAID}{text}" for text in JANUARY)
+    assert made.memory_id in [one.memory.memory_id for one in await tk.memories.search("billing service", limit=20)]
+
+
+async def test_nothing_is_removed_and_repeating_changes_nothing(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY)
+    before = await tk.memories.list()
+
+    await tk.memories.reflect()
+
+    assert await tk.memories.list() == before
+    assert await tk.memories.reflect() == ()
+
+
+async def test_dry_run_writes_nothing(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY)
+
+    (planned,) = await tk.memories.reflect(dry=True)
+    (made,) = await tk.memories.reflect()
+
+    assert planned == made
+
+
+async def test_what_a_person_pinned_or_approved_is_left_out(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY, pinned=True)
+
+    assert await tk.memories.reflect() == ()
+
+
+async def test_few_or_recent_episodes_are_left_alone(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY[:2])
+    await tell(tk, *JANUARY, month=5, thread="new")
+
+    assert await tk.memories.reflect(older_than=timedelta(days=60)) == ()
+
+
+async def test_forgotten_episode_takes_the_summary_with_it(tk: threadkeep.Threadkeep):
+    await tell(tk, *JANUARY)
+    (made,) = await tk.memories.reflect()
+
+    forgotten = await tk.memories.forget(made.derived_from[0])
+
+    assert JANUARY[0] not in str(await tk.store.asearch(("summaries", tk.label("ana"))))
+    assert forgotten.memory_ids
+    (again,) = await tk.memories.reflect(dry=True) or (None,)
+    assert again is None or JANUARY[0] not in again.text
+
+
+async def test_age_must_not_be_negative(tk: threadkeep.Threadkeep):
+    with pytest.raises(InvalidInputError, match="older_than must be 0 or more"):
+        await tk.memories.reflect(older_than=timedelta(days=-1))
