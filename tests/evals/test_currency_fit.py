@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from tests.evals.embedding import WordsEmbedder
-from threadkeep_evals.currency_fit import NAMES, Item, fit, read_items
+from threadkeep_evals.currency_fit import NAMES, Item, find_pairs, fit, read_items
 from threadkeep_evals.personal import run_personal
 
 DATA = Path(str(files("threadkeep_evals"))) / "data"
@@ -23,7 +22,7 @@ def test_shipped_files_have_updates_and_pairs_that_stay_apart():
     assert all(len(item.told) == 2 for item in items)
 
 
-def test_fit_tells_updates_from_additions():
+async def test_fit_tells_updates_from_additions():
     items = [
         Item((f"My {thing} is at {place}.", f"The {thing} moved to {other}."), f"Where is my {thing}?", changes=True)
         for thing, place, other in (("desk", "Bonn", "Kiel"), ("boat", "Pula", "Split"), ("barn", "Ede", "Tiel"))
@@ -31,10 +30,8 @@ def test_fit_tells_updates_from_additions():
         Item((f"I like {one}.", f"I also like {other}."), "What do I like?", changes=False)
         for one, other in (("tea", "jam"), ("oats", "rye"), ("figs", "plums"))
     ]
-    texts = list(dict.fromkeys(text for item in items for text in (*item.told, item.question)))
-    vectors = dict(zip(texts, asyncio.run(WordsEmbedder().embed(texts)), strict=True))
 
-    weights = fit(items, vectors)
+    weights = fit(await find_pairs(items, sizes=(1, 6), embedder=WordsEmbedder()), len(items))
 
     assert tuple(weights) == NAMES
     assert weights["shared words"] > 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.text.changes import change_in
-from threadkeep.text.facts import is_filler
+from threadkeep.text.facts import is_filler, is_request
 from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def _sentences(passage: str) -> tuple[tuple[str, bool], ...]:
     sentences = sentences_in(passage)
     telling = {one for one in sentences if len(sentences) == 1 or not is_filler(one) or change_in(one)}
     return tuple((one, not telling or one in telling) for one in sentences)
+
+
+@lru_cache(maxsize=4096)
+def statement_in(passage: str) -> str:
+    """Return what *passage* states: without requests, and what names nothing; all of it if there is nothing else."""
+    return " ".join(one for one, tells in _sentences(passage) if tells and not is_request(one)) or passage
 
 
 def _without_filler(passage: str, query: Query) -> str:

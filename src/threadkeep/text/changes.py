@@ -230,6 +230,11 @@ def change_in(text: str) -> Change | None:
     return "change" if _CHANGE.search(said) and not _ADDS.search(said) else None
 
 
+def count_marks(text: str) -> int:
+    """Return how many marks of a change *text* has."""
+    return len(_CHANGE.findall(straight(text))) if len(text) <= _MAX_CHARACTERS else 0
+
+
 def adds_to_it(text: str) -> bool:
     """Return whether *text* adds to what was said: ``also``, ``another``."""
     return len(text) <= _MAX_CHARACTERS and _ADDS.search(straight(text)) is not None

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from threadkeep.text.changes import adds_to_it, change_in, subjects_of
-from threadkeep.text.languages import FUNCTION_WORDS, STOP_WORDS
+from threadkeep.text.changes import adds_to_it, change_in, count_marks, subjects_of
+from threadkeep.text.languages import FUNCTION_WORDS, STOP_WORDS, language_of
 from threadkeep.text.semantics import straight, words
 from threadkeep.text.tokenizing import tokenise
 
@@ -38,6 +38,11 @@ _DETERMINERS: Final = words(
     """
 )
 _SPEAKER: Final = words("i we i'm i've we're we've i'd i'll ich wir je nous j yo nosotros eu nós io noi")
+_WITHOUT_SUBJECT: Final = re.compile(
+    r"(?i)^\W*(?:(?:just|finally|actually|already|have|had|been|is|am|are)\ )*(?:[a-z]{2,}ed|went|gave|took|got|put|quit|left|made|bought|sold|broke|cut|threw|fell|ran|came|found|told|met|lost|won|set|let|up\ to|down\ to|back\ (?:on|to|at|in)|no\ more|not\ any\ ?more)\b"
+)
+"""A statement that begins with what was done continues one that named the subject: ``Went with Obsidian after all.``"""
+_MOST_MARKS: Final = 3
 _RELATIVES: Final[Mapping[str, str]] = {
     member: group.split()[0]
     for group in (
@@ -101,6 +106,9 @@ class Claim:
         adds: Whether it adds to what was said: ``also``, ``another``.
         change: Whether it has a mark of a change.
         correction: Whether it has a mark of a correction.
+        marks: How many marks of a change it has.
+        elliptical: Whether it begins without a subject.
+        foreign: Whether it is in another language than English, for which cosines tell less.
     """
 
     stems: frozenset[str]
@@ -117,6 +125,9 @@ class Claim:
     adds: bool
     change: bool
     correction: bool
+    marks: int
+    elliptical: bool
+    foreign: bool
 
 
 @lru_cache(maxsize=4096)
@@ -147,6 +158,9 @@ def parse_claim(text: str) -> Claim:
         adds=adds_to_it(said),
         change=change == "change",
         correction=change == "correction",
+        marks=0 if adds_to_it(said) else min(count_marks(said), _MOST_MARKS),
+        elliptical=_WITHOUT_SUBJECT.match(said) is not None,
+        foreign=language_of(lowered) != "english",
     )
 
 
@@ -165,6 +179,9 @@ FEATURES: Final = (
     "other subjects",
     "same subject",
     "both of the speaker",
+    "marks",
+    "elliptical",
+    "foreign",
 )
 """The names of the elements of :func:`compare`."""
 
@@ -192,6 +209,9 @@ def compare(newer: str, older: str) -> tuple[float, ...]:
         bool(new.subjects and old.subjects) and unshared_subjects,
         any(one & other for one in new.subjects for other in old.subjects),
         new.of_speaker and old.of_speaker,
+        new.marks / _MOST_MARKS,
+        new.elliptical,
+        new.foreign or old.foreign,
     )
 
 

@@ -1,8 +1,9 @@
 """Fit the weights by which recall marks a statement as earlier: ``python -m threadkeep_evals.currency_fit FILE …``.
 
 The files have the form of ``threadkeep eval personal``. A message of an item of ``updates`` outdates those
-before it, and of ``several`` none does. Each message is compared among those of one item, of eight and of forty,
-because the nearest of many is near by chance. Prints the weights as JSON.
+before it, and of ``several`` and ``facts`` none does. Every message is captured and every question searched, in
+memories of one item and of more, because the nearest of many is near by chance. Where items share a memory, half of
+them tell only their first message, because most of what is told is never changed. Prints the weights as JSON.
 """
 
 from __future__ import annotations
@@ -10,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from threadkeep.ids import TurnId
-from threadkeep.recall.currency import DatedStatement, pairs_with
+from threadkeep.identity import Owner
+from threadkeep.memories.codec import recalled_namespaces
+from threadkeep.recall.currency import NUMBERS, pairs_of, statements
+from threadkeep.recall.selection import COMPARED, CONSIDERED
 from threadkeep.testing.clock import START
 from threadkeep.text.claims import FEATURES, asks_for_several, compare
 from threadkeep_evals.replay import ReplayClock
@@ -29,17 +31,20 @@ from threadkeep_evals.rig import open_for_replay
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
+    from threadkeep.search.ranking import Ranking
 
-SIZES: Final = (1, 8, 40)
+SIZES: Final = (1, 10, 18, 30, 40)
 """So many items share a memory."""
-_SHOWN: Final = 16
-"""So many messages that are nearest to a question are compared."""
-_WEIGHT_OF_STRANGERS: Final = 6.0
-"""The pairs of different items count together as much as so many pairs an item, at each size."""
+_FINISHED: Final = 0.5
+"""Such a share of the items that share a memory tell all their messages."""
+_WEIGHT_OF_OTHERS: Final = 6.0
+"""The pairs that no question asks for count together as much as so many pairs an item, at each size."""
 _PENALTY: Final = 1.0
 _STEPS: Final = 60
-NAMES: Final = ("bias", "cosine", "less than nearest", "several", *FEATURES)
+_TWO_DAYS: Final = timedelta(days=2)
+NAMES: Final = ("bias", "several", *NUMBERS, *FEATURES, "cosine if foreign")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,71 +56,128 @@ class Item:
     changes: bool
 
 
+@dataclass(slots=True)
+class Examples:
+    """Pairs of statements.
+
+    Attributes:
+        features: Of each, by :data:`NAMES`.
+        outdated: Whether the newer one outdates the older.
+        asked: Whether both are of the item that was asked for.
+    """
+
+    features: list[list[float]] = field(default_factory=list[list[float]])
+    outdated: list[bool] = field(default_factory=list[bool])
+    asked: list[bool] = field(default_factory=list[bool])
+
+
 def read_items(paths: Sequence[Path]) -> list[Item]:
-    """Read the ``updates`` and ``several`` of files."""
+    """Read the ``updates``, ``several`` and ``facts`` of files."""
     items: list[Item] = []
     for path in paths:
         data: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
         for part in ("updates", "several"):
             items += [Item(one["told"], one["question"], part == "updates") for one in data.get(part, ())]
+        for fact in data.get("facts", ()):
+            message = " ".join(filter(None, (fact["before"], fact["told"], fact["after"])))
+            items.append(Item((message,), fact["question"], changes=False))
     return items
 
 
-async def _embed(texts: list[str], embedder: Embedder | str | None) -> dict[str, NDArray[np.float32]]:
-    async with open_for_replay(embedder, ReplayClock(START)) as tk:
-        embedding = await tk.app.call(lambda services: services.search.embed_put(texts))
-    if embedding is None:
-        msg = "The embedder gave no vectors."
-        raise RuntimeError(msg)
-    return dict(zip(texts, np.frombuffer(embedding.data, "<f4").reshape(len(texts), embedding.dims), strict=True))
-
-
-def _examples(
-    items: Sequence[Item], vectors: dict[str, NDArray[np.float32]], rng: np.random.Generator
-) -> Iterator[tuple[bool, bool, list[float]]]:
-    """Yield of each pair whether the newer outdates the older, whether both are of one item, and the features."""
-    spoken = [(item, place, text) for item in items for place, text in enumerate(item.told)]
-    keys = {id(one): one[1] + float(rng.random()) for one in spoken}
-    spoken.sort(key=lambda one: keys[id(one)])
-    matrix = np.stack([vectors[text] for _, _, text in spoken])
-    for asked in items:
-        nearest: list[int] = np.argsort(-(matrix @ vectors[asked.question]))[:_SHOWN].tolist()
-        shown = sorted(nearest)
-        said = [
-            DatedStatement(START + timedelta(days=place), spoken[place][2], frozenset({TurnId(str(place))}), number, [])
-            for number, place in enumerate(shown)
-        ]
-        alike = matrix[shown] @ matrix[shown].T
-        several = asks_for_several(asked.question)
-        for number, newer in enumerate(said):
-            for pair in pairs_with(number, said, alike):
-                (old, _, text), (new, _, _) = spoken[shown[pair.older]], spoken[shown[number]]
-                together = old is new
-                outdates = together and new.changes
-                features = [1.0, pair.cosine, pair.behind, float(several), *compare(newer.text, text)]
-                yield outdates, together, [float(one) for one in features]
-
-
-def fit(items: Sequence[Item], vectors: dict[str, NDArray[np.float32]], *, seed: int = 0) -> dict[str, float]:
-    """Return the weights of a logistic regression over the pairs in memories of :data:`SIZES`."""
+async def find_pairs(
+    items: Sequence[Item], *, sizes: Sequence[int] = SIZES, embedder: Embedder | str | None = None, seed: int = 0
+) -> list[Examples]:
+    """Capture and ask for *items*, and return the pairs that recall compares, in memories of each of *sizes*."""
     rng = np.random.default_rng(seed)
-    rows: list[list[float]] = []
-    labels: list[bool] = []
-    weights: list[float] = []
-    for size in SIZES:
-        order: list[int] = rng.permutation(len(items)).tolist()
-        drawn = [items[place] for place in order]
-        examples = [
-            one for start in range(0, len(drawn), size) for one in _examples(drawn[start : start + size], vectors, rng)
+    clock = ReplayClock(START)
+    found: list[Examples] = []
+    async with open_for_replay(embedder, clock) as tk:
+        for size in sizes:
+            examples = Examples()
+            order: list[int] = rng.permutation(len(items)).tolist()
+            for start in range(0, len(order), size):
+                owner = Owner(f"{size}-{start}")
+                shared = [items[place] for place in order[start : start + size]]
+                said = await _tell(tk, clock, owner, shared, rng)
+                async for asked, ranking in _search(tk, owner, shared):
+                    _add(examples, asked, ranking, said)
+            found.append(examples)
+    return found
+
+
+async def _tell(
+    tk: Threadkeep, clock: ReplayClock, owner: Owner, items: Sequence[Item], rng: np.random.Generator
+) -> Mapping[str, tuple[Item, int]]:
+    """Capture the messages of *items*, mixed but each item's in order, and return them by message id."""
+    alone = len(items) == 1
+    spoken = [
+        (place + float(rng.random()), item, place)
+        for item in items
+        for place in range(len(item.told) if alone or rng.random() < _FINISHED else 1)
+    ]
+    spoken.sort(key=lambda one: one[0])
+    said: dict[str, tuple[Item, int]] = {}
+    for number, (_, item, place) in enumerate(spoken):
+        clock.move(clock.at + _TWO_DAYS)
+        key = f"said-{number}"
+        said[key] = (item, place)
+        messages = [
+            {"role": "user", "content": item.told[place], "id": key},
+            {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},
         ]
-        strangers = Counter(together for _, together, _ in examples)[False]
-        share = min(1.0, _WEIGHT_OF_STRANGERS * len(items) / max(strangers, 1))
-        for outdates, together, features in examples:
-            rows.append(features)
-            labels.append(outdates)
-            weights.append(1.0 if together else share)
-    found = _regression(np.array(rows), np.array(labels, float), np.array(weights))
-    return dict(zip(NAMES, np.round(found, 2).tolist(), strict=True))
+        await tk.capture(messages, owner=owner, thread_id=f"{owner.user_id}-{number}", wait=True)
+    return said
+
+
+async def _search(tk: Threadkeep, owner: Owner, items: Sequence[Item]) -> AsyncIterator[tuple[Item, Ranking]]:
+    for item in items:
+        ranking = await tk.app.call(
+            lambda services, question=item.question: services.search.ranking(
+                owner.partition,
+                question,
+                prefixes=recalled_namespaces(owner.label),
+                limit=CONSIDERED,
+                compared=COMPARED,
+            )
+        )
+        yield item, ranking
+
+
+def _add(examples: Examples, asked: Item, ranking: Ranking, said: Mapping[str, tuple[Item, int]]) -> None:
+    """Add the pairs that recall compares for a question."""
+    places = range(min(COMPARED, len(ranking.hits)))
+    memories = ranking.memories(places)
+    compared = statements([memories[place] for place in places])
+    origins = [said[str(memories[one.place].sources[-1].message_id)] for one in compared]  # pyright: ignore[reportOptionalMemberAccess]
+    pairs = pairs_of(compared, ranking.alike, ranking.hits.strength[: len(places)])
+    several = asks_for_several(asked.question)
+    for newer, older in np.argwhere(pairs.compared & pairs.shown).tolist():
+        (new, new_place), (old, old_place) = origins[newer], origins[older]
+        of_words = dict(zip(FEATURES, map(float, compare(compared[newer].text, compared[older].text)), strict=True))
+        numbers: list[float] = pairs.numbers[:, newer, older].tolist()
+        foreign = of_words["foreign"] * numbers[0]
+        examples.features.append([1.0, float(several), *numbers, *of_words.values(), foreign])
+        examples.outdated.append(new is old and new.changes and new_place > old_place)
+        examples.asked.append(new is old is asked)
+
+
+def fit(found: Sequence[Examples], items: int) -> dict[str, float]:
+    """Return the weights of a logistic regression over the pairs in memories of each size.
+
+    Args:
+        found: The pairs, by size.
+        items: How many items there are.
+    """
+    weights = list(_weights(found, items))
+    rows = np.array([features for one in found for features in one.features])
+    labels = np.array([outdated for one in found for outdated in one.outdated], float)
+    return dict(zip(NAMES, np.round(_regression(rows, labels, np.array(weights)), 2).tolist(), strict=True))
+
+
+def _weights(found: Sequence[Examples], items: int) -> Iterator[float]:
+    for one in found:
+        share = min(1.0, _WEIGHT_OF_OTHERS * items / max(one.asked.count(False), 1))
+        yield from (1.0 if asked else share for asked in one.asked)
 
 
 def _regression(
@@ -136,9 +198,7 @@ def _regression(
 def main(paths: Sequence[str]) -> None:
     """Fit and print."""
     items = read_items([Path(path) for path in paths])
-    texts = list(dict.fromkeys(text for item in items for text in (*item.told, item.question)))
-    vectors = asyncio.run(_embed(texts, None))
-    print(json.dumps(fit(items, vectors), indent=1))  # noqa: T201 - a command
+    print(json.dumps(fit(asyncio.run(find_pairs(items)), len(items)), indent=1))  # noqa: T201 - a command
 
 
 if __name__ == "__main__":
