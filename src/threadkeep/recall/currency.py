@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, permutations
 from operator import attrgetter, itemgetter, mul
-from typing import TYPE_CHECKING, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -41,25 +41,26 @@ Source:
 """
 
 LEAST_LIKELY: Final = 0.08
-"""From this probability on an only earlier statement is marked: of two memories, the newer is mostly about the older."""
+"""From this probability on an only earlier statement is marked: what tells of a change is mostly about it."""
 
-LEAST_LIKELY_OF_MANY: Final = 0.5
+LEAST_LIKELY_OF_MANY: Final = 0.45
 """The same among :data:`_MANY` statements, of which the nearest is near by chance; by the logarithm, up to
 :data:`_MOST_LIKELY` times as far.
 
 Source:
     Weights fitted to three of four sources of changed statements and asked of the fourth: of true answers in memories
-    of 10 and 30 facts 3 and 4 % have a mark, of old values 8 % have none in a memory of their own, 19 % among others.
+    of 2, 4, 10 and 30 facts 2 to 3 % have a mark; of old values 9 % have none in memories of their own, 21 % in others.
 """
 
 LEAST_LIKELY_WITHOUT_MARK: Final = 0.3
-"""The same at least, if the newer statement has no mark of a change.
+"""The same at least, if the newer statement has no mark of a change, or names another sister than the older one.
 
 Source:
-    Of pairs that stay true side by side in a memory of their own 49 % have a mark with it, 70 % without, unseen.
+    Of pairs that stay true side by side in a memory of their own 45 % have a mark with it, 70 % without, unseen.
 """
-_MANY: Final = 8
-_MOST_LIKELY: Final = 1.3
+_NEEDED_WITHOUT_MARK: Final = math.log(LEAST_LIKELY_WITHOUT_MARK / (1 - LEAST_LIKELY_WITHOUT_MARK))
+_MANY: Final = 4
+_MOST_LIKELY: Final = 1.5
 
 FIRST: Final = 20
 """A statement is marked if it is among so many of the best hits: no block of usual size holds more of them."""
@@ -107,13 +108,14 @@ Source:
 _OF_NUMBERS: Final = [_WEIGHTS[name] for name in NUMBERS]
 _OF_WORDS: Final = [_WEIGHTS[name] for name in FEATURES]
 _FOREIGN: Final = FEATURES.index("foreign")
+_OTHER_NAMES: Final = FEATURES.index("other names of a relative")
 _OF_BOTH: Final = tuple(map(FEATURES.index, ("shared words", "name")))
 _MARKS: Final = tuple(map(FEATURES.index, ("change", "correction", "marks", "elliptical")))
-_MOST_OF_WORDS: Final = 5.0
+_MOST_OF_WORDS: Final = 4.0
 """Pairs that lack more are not compared by their words, which takes most of the time.
 
 Source:
-    Of the pairs that are marked, 98 % lack less; an eighth of all pairs do.
+    Of the pairs that are marked, 99.5 % lack less; a 25th of all pairs do.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -147,7 +149,7 @@ def find_earlier(
         nearest = max(margins, key=margins.__getitem__)
         chain = replaced[nearest] | {one for one, before in replaced.items() if nearest in before}
         replaced[newer] = {nearest, *chain.intersection(margins)}
-        found.update(dict.fromkeys(replaced[newer], newer))
+        found |= {older: newer for older in replaced[newer]}
     marked = {said[older].place: said[newer].place for older, newer in found.items()}
     return {place: marked[one.place] for one in said if one.place in marked for place in one.places}
 
@@ -157,28 +159,30 @@ def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> I
     weighed = _WEIGHTS["bias"] + _WEIGHTS["several"] * several + np.tensordot(_OF_NUMBERS, pairs.numbers, 1)
     share = np.log(np.maximum(pairs.compared.sum(axis=1), 1)) / math.log(_MANY)
     least = LEAST_LIKELY + np.minimum(share, _MOST_LIKELY) * (LEAST_LIKELY_OF_MANY - LEAST_LIKELY)
-    lacking = _log_odds(least)[:, None] - weighed
-    for newer, older in np.argwhere(pairs.compared & pairs.shown & (lacking <= _MOST_OF_WORDS)).tolist():
+    needed = np.log(least / (1 - least))
+    lacking = needed[:, None] - weighed
+    close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & (lacking <= _MOST_OF_WORDS)).tolist()
+    for newer, older in close:
         features = compare(said[newer].text, said[older].text)
-        if pairs.numbers.item(0, newer, older) < LEAST_ALIKE_WITHOUT_WORDS and not any(
-            map(features.__getitem__, _OF_BOTH)
-        ):
-            continue
-        margin = sum(map(mul, _OF_WORDS, features)) - lacking.item(newer, older)
-        if features[_FOREIGN]:
-            margin += _WEIGHTS["cosine if foreign"] * pairs.numbers.item(0, newer, older)
-        if not any(map(features.__getitem__, _MARKS)):
-            margin -= max(_log_odds(LEAST_LIKELY_WITHOUT_MARK) - _log_odds(least.item(newer)), 0.0)
-        if margin >= 0:
+        weight = _weigh_words(features, pairs.numbers.item(0, newer, older), needed.item(newer))
+        if (margin := weight - lacking.item(newer, older)) >= 0:
             yield newer, older, margin
 
 
-@overload
-def _log_odds(probability: float) -> float: ...
-@overload
-def _log_odds(probability: NDArray[np.float64]) -> NDArray[np.float64]: ...
-def _log_odds(probability: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
-    return np.log(probability / (1 - probability))
+def _weigh_words(features: Sequence[float], cosine: float, needed: float) -> float:
+    """Return what the words of a pair add to its weight; minus infinity if it cannot be marked.
+
+    Args:
+        features: Of :func:`compare`.
+        cosine: Of the two.
+        needed: What the weight of all must be.
+    """
+    if cosine < LEAST_ALIKE_WITHOUT_WORDS and not any(map(features.__getitem__, _OF_BOTH)):
+        return -math.inf
+    weight = sum(map(mul, _OF_WORDS, features)) + _WEIGHTS["cosine if foreign"] * features[_FOREIGN] * cosine
+    if features[_OTHER_NAMES] or not any(map(features.__getitem__, _MARKS)):
+        weight -= max(_NEEDED_WITHOUT_MARK - needed, 0.0)
+    return weight
 
 
 class Pairs(NamedTuple):
