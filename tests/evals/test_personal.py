@@ -79,6 +79,7 @@ def test_figures_count_what_the_block_and_the_memories_show(path: Path):
     assert counts["in_block:en"] == (1, 1)
     assert counts["in_block:other"] == (0, 1)
     assert counts["dense_in_block"] == (1, 1)
+    assert counts["true_as_earlier"] == (0, 2)
     assert counts["unrelated_empty"] == (1, 1)
     assert counts["current_in_block"] == counts["current_in_block:replaced"] == (1, 1)
     assert counts["stale_as_fact"] == (0, 1)
@@ -92,11 +93,21 @@ def test_figures_count_what_the_block_and_the_memories_show(path: Path):
 def test_stale_values_are_counted_where_nothing_replaces_them(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without updates and without marks, the old value stands beside the new one."""
     monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
-    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda _memories, _alike, _question: {})
+    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda *_: {})
 
     counts = _counts(run_personal(path, parts=["updates"], embedder=WordsEmbedder()))
 
     assert counts["stale_as_fact"] == (1, 1)
+
+
+def test_true_answers_with_a_mark_are_counted(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Nothing replaces a fact, so any mark of it is false."""
+    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda *_: {0: 1, 1: 0})
+
+    counts = _counts(run_personal(path, parts=["facts"], embedder=WordsEmbedder()))
+
+    assert counts["true_as_earlier"][0] > 0
+    assert counts["lines_as_earlier"][0] >= counts["true_as_earlier"][0]
 
 
 def test_without_an_embedder_words_are_compared(path: Path):

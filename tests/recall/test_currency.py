@@ -115,6 +115,33 @@ class TestFindEarlier:
 
         assert find_earlier(memories, alike) == {0: 17}
 
+    def test_statement_without_a_mark_of_change_needs_more(self):
+        """Of two that are as near, only what was done replaces what was said before."""
+        assert find_earlier(told("My notes are in Notion.", "Went with Obsidian."), cosines(2, 0.35)) == {0: 1}
+        assert find_earlier(told("My notes are in Notion.", "Obsidian is a rock."), cosines(2, 0.35)) == {}
+
+    def test_requests_and_filler_of_a_passage_are_not_compared(self):
+        """Two messages with the same request are about different things all the same."""
+        old, new = told(
+            "Said: I can't eat celery. Give me three rhymes for orange.",
+            "Said: I moved to Ulm. Give me three rhymes for orange.",
+        )
+        memories = [Memory(**{**_fields(one), "kind": "episodic"}) for one in (old, new)]
+
+        assert find_earlier(memories, cosines(2, 0.12)) == {}
+
+    def test_pair_that_answers_the_question_before_the_rest_is_marked_sooner(self):
+        """A newer statement that answers the question less than others do is about something else."""
+        rooms = [f"Room {number} is green." for number in range(6)]
+        memories = told("My laptop is a Lenovo.", *rooms, "Went with an Asus.")
+        alike = cosines(8, 0.1)
+        alike[7, 0] = alike[0, 7] = 0.45
+        best, worst = np.array([3.0, *[-1.0] * 6, 2.9]), np.array([3.0, *[2.9] * 6, -3.0])
+
+        found = [find_earlier(memories, alike, "", strength) for strength in (best, worst)]
+
+        assert found == [{0: 7}, {}]
+
     def test_each_of_several_old_values_is_earlier(self):
         """The newest replaces the one before it, and what that one had replaced."""
         memories = told(

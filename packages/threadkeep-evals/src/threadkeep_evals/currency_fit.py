@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
     from threadkeep.search.ranking import Ranking
 
-SIZES: Final = (1, 10, 18, 30, 40)
+SIZES: Final = (1, 2, 4, 10, 30)
 """So many items share a memory."""
 _FINISHED: Final = 0.5
 """Such a share of the items that share a memory tell all their messages."""

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 PARTS: Final = ("facts", "unrelated", "updates", "several", "pastes", "dialogues")
 """The lists of a file; a file may leave some out."""
 
+FACTS_OF_ONE: Final = 10
+"""So many facts are told to each owner of whom none changes, and none may be marked as earlier."""
 _TWO_DAYS: Final = timedelta(days=2)
 _EARLIER: Final = re.compile(r"\([^()]*\bearlier\b[^()]*\)$")
 _LINE: Final = re.compile(rf'^- "(?:{ASKED}|{SAID})?')
@@ -104,7 +106,7 @@ def run_personal(
     return report
 
 
-_FEWER_IS_BETTER: Final = frozenset({"stale_as_fact", "pasted_as_user"})
+_FEWER_IS_BETTER: Final = frozenset({"stale_as_fact", "pasted_as_user", "true_as_earlier", "lines_as_earlier"})
 
 
 def _figures(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -141,6 +143,9 @@ async def _measured(
 ) -> list[Outcome]:
     steps = Steps(sum(len(items) for items in data.values()), progress)
     outcomes: list[Outcome] = []
+    if facts := data.get("facts"):
+        async with open_told(embedder) as told:
+            outcomes += await _unchanged(told, facts)
     async with open_told(embedder) as told:
         outcomes += await _facts(told, data.get("facts", ()), data.get("unrelated", ()), steps)
     for part, measure in (("updates", _update), ("several", _several), ("pastes", _paste), ("dialogues", _dialogue)):
@@ -204,7 +209,7 @@ async def _facts(
     told: ToldMemory, facts: Sequence[Mapping[str, str]], unrelated: Sequence[str], steps: Steps
 ) -> list[Outcome]:
     """Tell all facts to one owner, and ask for each; then ask what has nothing to do with any."""
-    messages = [" ".join(filter(None, (fact["before"], fact["told"], fact["after"]))) for fact in facts]
+    messages = list(map(_message, facts))
     for message in messages:
         await told.tell(message, "user")
     outcomes: list[Outcome] = []
@@ -221,6 +226,26 @@ async def _facts(
         outcomes.append(Outcome(("unrelated_empty",), not shown, request, shown))
         steps.advance()
     return outcomes
+
+
+async def _unchanged(told: ToldMemory, facts: Sequence[Mapping[str, str]]) -> list[Outcome]:
+    """Tell ten facts to each owner and ask for each: none of them changes, so none is earlier."""
+    outcomes: list[Outcome] = []
+    for start in range(0, len(facts), FACTS_OF_ONE):
+        owner, own = f"unchanged-{start}", facts[start : start + FACTS_OF_ONE]
+        for fact in own:
+            await told.tell(_message(fact), owner)
+        for fact in own:
+            for line in await told.ask(fact["question"], owner):
+                marked = _EARLIER.search(line) is not None
+                answers = _matches(fact["answer"], [line])
+                groups = ("true_as_earlier", "lines_as_earlier") if answers else ("lines_as_earlier",)
+                outcomes.append(Outcome(groups, marked, f"{line} | {fact['question']}"))
+    return outcomes
+
+
+def _message(fact: Mapping[str, str]) -> str:
+    return " ".join(filter(None, (fact["before"], fact["told"], fact["after"])))
 
 
 async def _dense(told: ToldMemory, messages: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[Outcome]:
