@@ -79,7 +79,7 @@ def test_figures_count_what_the_block_and_the_memories_show(path: Path):
     assert counts["in_block:en"] == (1, 1)
     assert counts["in_block:other"] == (0, 1)
     assert counts["dense_in_block"] == (1, 1)
-    assert counts["true_as_earlier"] == (0, 2)
+    assert counts["true_as_earlier"] == (0, 1)
     assert counts["unrelated_empty"] == (1, 1)
     assert counts["current_in_block"] == counts["current_in_block:replaced"] == (1, 1)
     assert counts["stale_as_fact"] == (0, 1)
