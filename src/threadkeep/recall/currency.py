@@ -149,7 +149,8 @@ def find_earlier(
         nearest = max(margins, key=margins.__getitem__)
         chain = replaced[nearest] | {one for one, before in replaced.items() if nearest in before}
         replaced[newer] = {nearest, *chain.intersection(margins)}
-        found |= {older: newer for older in replaced[newer]}
+        for older in replaced[newer]:
+            found[older] = newer
     marked = {said[older].place: said[newer].place for older, newer in found.items()}
     return {place: marked[one.place] for one in said if one.place in marked for place in one.places}
 

@@ -460,8 +460,8 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     answers = candidates.answers
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
-    found = valid_ones(map(stored.memories.get, compared), at=now)
-    earlier = find_earlier(found, ranking.alike, request.query.text, ranking.hits.strength[: len(found)])
+    best, strength = valid_ones(map(stored.memories.get, compared), at=now), ranking.hits.strength[: len(compared)]
+    earlier = find_earlier(best, ranking.alike, request.query.text, strength)
     offered: set[int] = set()
     while chunk := list(islice(candidates.places, _CHUNK)):
         places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]

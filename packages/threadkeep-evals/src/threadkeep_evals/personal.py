@@ -238,7 +238,7 @@ async def _unchanged(told: ToldMemory, facts: Sequence[Mapping[str, str]]) -> li
         for fact in own:
             for line in await told.ask(fact["question"], owner):
                 marked = _EARLIER.search(line) is not None
-                answers = _matches(fact["answer"], [line])
+                answers = matches(fact["answer"], [line])
                 groups = ("true_as_earlier", "lines_as_earlier") if answers else ("lines_as_earlier",)
                 outcomes.append(Outcome(groups, marked, f"{line} | {fact['question']}"))
     return outcomes
