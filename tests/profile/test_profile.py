@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from langchain.agents import create_agent
 
 import threadkeep
 from threadkeep.client import Threadkeep
@@ -14,6 +15,7 @@ from threadkeep.memories.models import Source
 from threadkeep.profile.schema import ProfileSlot
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.settings import Settings
+from threadkeep.testing import ScriptedModel
 from threadkeep.testing.clock import START, FrozenClock
 from threadkeep.text.block import quoted_statements, strip_blocks
 
@@ -206,6 +208,29 @@ class TestBlock:
         assert len(recall.text.splitlines()) == 3
         assert quoted_statements(recall.text) == [text]
         assert strip_blocks(f"{recall.text}\n\n{BOOK}") == BOOK
+
+    async def test_the_model_of_a_turn_gets_the_lines(self, tk: Threadkeep) -> None:
+        await tk.memories.remember("I'm vegetarian.")
+        model = ScriptedModel(replies=["Booked."])
+        agent = create_agent(model, middleware=[tk.middleware()])
+
+        await agent.ainvoke({"messages": [("user", BOOK)]}, tk.config(user_id="ana", thread_id="t1"))
+
+        assert '- "I\'m vegetarian." (diet)' in model.prompts[0][-1].text
+
+    async def test_a_sentence_of_an_episode_is_unchanged_until_it_is_forgotten(self, tk: Threadkeep) -> None:
+        said = "Thanks, that worked. I'm off to lunch, and it will be falafel again, since I'm vegetarian."
+        await tk.capture([("user", said), ("assistant", "Enjoy.")], thread_id="t", wait=True)
+        recall = await tk.recall(BOOK)
+        owner = tk.resolve_owner()
+        recalls = tk.app.services.recalls
+        assert [one.slot for one in recall.memories] == ["diet"]
+        assert await tk.app.call(lambda _: recalls.are_unchanged(recall.memories, owner=owner))
+
+        await tk.profile.clear("diet")
+
+        assert not await tk.app.call(lambda _: recalls.are_unchanged(recall.memories, owner=owner))
+        assert await _lines(tk, BOOK) == []
 
     async def test_the_line_stands_once(self, tk: Threadkeep) -> None:
         await tk.memories.remember("I'm vegetarian, so a table in a steak house is no good.")
