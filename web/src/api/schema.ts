@@ -425,6 +425,8 @@ export interface paths {
          * List Memories
          * @description List the memories of the user, most recently changed first; *since*: changed then or later.
          *
+         *     With *tag*, those with all of these tags; with *any_tag*, those with one of them.
+         *
          *     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
          */
         get: operations["list_memories_api_memories_get"];
@@ -481,6 +483,26 @@ export interface paths {
          */
         get: operations["show_history_api_memories__memory_id__history_get"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/memories/{memory_id}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Label Memory
+         * @description Replace the tags or the metadata of a memory.
+         */
+        put: operations["label_memory_api_memories__memory_id__labels_put"];
         post?: never;
         delete?: never;
         options?: never;
@@ -577,7 +599,7 @@ export interface paths {
         };
         /**
          * Search Memories
-         * @description Return the memories that are most like *q*, best first.
+         * @description Return the memories that are most like *q*, best first: with all of *tag*, and one of *any_tag*.
          */
         get: operations["search_memories_api_memories_search_get"];
         put?: never;
@@ -1555,6 +1577,22 @@ export interface components {
             status: "accepted" | "duplicate" | "proposed" | "rejected";
         };
         /**
+         * LabelsBody
+         * @description The tags and metadata that a memory has from now on.
+         *
+         *     Attributes:
+         *         tags: The tags; ``None``: as they are.
+         *         metadata: The names and values; ``None``: as they are.
+         */
+        LabelsBody: {
+            /** Metadata */
+            metadata?: {
+                [key: string]: string | boolean | number | null;
+            } | null;
+            /** Tags */
+            tags?: string[] | null;
+        };
+        /**
          * LearningBody
          * @description The turns that are not learnt from yet, and how long learning took.
          *
@@ -1722,6 +1760,8 @@ export interface components {
          *         valid_to: Until when it was true.
          *         pinned: Whether it never expires.
          *         approved_by: The person who approved it.
+         *         tags: The application's words.
+         *         metadata: The application's names and values.
          */
         MemoryBody: {
             /** Approved By */
@@ -1738,6 +1778,10 @@ export interface components {
             kind: "semantic" | "episodic" | "procedural";
             /** Memory Id */
             memory_id: string;
+            /** Metadata */
+            metadata: {
+                [key: string]: string | number | boolean | null;
+            };
             /** Pinned */
             pinned: boolean;
             /**
@@ -1749,6 +1793,8 @@ export interface components {
             sources: components["schemas"]["SourceBody"][];
             /** Status */
             status: string;
+            /** Tags */
+            tags: string[];
             /** Text */
             text: string;
             /** Trust */
@@ -1801,6 +1847,8 @@ export interface components {
          *         pinned: Whether it never expires.
          *         valid_from: From when on it is true.
          *         approved: Whether the user approves it: how to behave is proposed otherwise. Needs the scope memory:review.
+         *         tags: Words to filter by.
+         *         metadata: Names and values to filter by: strings, numbers, truth values or ``null``.
          */
         NewMemoryBody: {
             /**
@@ -1815,10 +1863,22 @@ export interface components {
              */
             kind: "semantic" | "episodic" | "procedural";
             /**
+             * Metadata
+             * @default {}
+             */
+            metadata: {
+                [key: string]: string | boolean | number | null;
+            };
+            /**
              * Pinned
              * @default false
              */
             pinned: boolean;
+            /**
+             * Tags
+             * @default []
+             */
+            tags: string[];
             /** Text */
             text: string;
             /** Valid From */
@@ -3773,12 +3833,14 @@ export interface operations {
     list_memories_api_memories_get: {
         parameters: {
             query?: {
+                any_tag?: string[];
                 cursor?: string;
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
                 memory_id?: string[];
                 pinned?: boolean;
                 since?: string;
+                tag?: string[];
                 thread_id?: string;
                 trust?: "user" | "import" | "assistant" | "agent" | "document" | "tool";
             };
@@ -3998,6 +4060,45 @@ export interface operations {
             507: components["responses"]["Problem507"];
         };
     };
+    label_memory_api_memories__memory_id__labels_put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                memory_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelsBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     pin_memory_api_memories__memory_id__pin_post: {
         parameters: {
             query?: never;
@@ -4145,9 +4246,11 @@ export interface operations {
     search_memories_api_memories_search_get: {
         parameters: {
             query: {
+                any_tag?: string[];
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
                 q: string;
+                tag?: string[];
             };
             header?: never;
             path?: never;
