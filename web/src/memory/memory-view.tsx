@@ -255,7 +255,7 @@ function Actions({ canChange, onChange, onTombstones }: { canChange: boolean; on
 
   async function add(text: string) {
     await attempt(async () => {
-      const kept = await call("post", "/api/memories", { body: { text, kind: "semantic", pinned: false, approved: false } });
+      const kept = await call("post", "/api/memories", { body: { text, kind: "semantic", pinned: false, approved: false, tags: [], metadata: {} } });
       showToast(texts.added[kept.status] ?? kept.status);
       onChange();
     });
