@@ -22,7 +22,7 @@ import pytest
 import threadkeep
 from tests.gateway.world import StreamEvent, events_of, kinds
 from threadkeep.errors import SettingsError, StorageError, StorageVersionError
-from threadkeep.gateway.serve import load_graph, serve
+from threadkeep.gateway.serve import load_graph, restart_delay, serve
 from threadkeep.testing import HashingEmbedder
 
 SLOW_GRAPH = """
@@ -424,3 +424,41 @@ class TestRefusals:
         async with threadkeep.open("memory:", embedder="none") as tk:
             with pytest.raises(SettingsError, match="THREADKEEP_GRAPH"):
                 load_graph(place, tk)
+
+
+DYING = """
+import os, threading, uvicorn
+from threadkeep.gateway.serve import GatewayProcesses, bind
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        threading.Timer(0.1, os._exit, [1]).start()
+        await receive()
+
+if __name__ == "__main__":
+    with bind("127.0.0.1", 0) as listening:
+        GatewayProcesses(uvicorn.Config("dying:app", workers=2), sockets=[listening]).run()
+"""
+
+
+class TestRestarts:
+    def test_delays_grow_to_a_minute(self):
+        assert [restart_delay(deaths) for deaths in (1, 2, 3, 6, 7, 1000)] == [1, 2, 4, 32, 60, 60]
+
+    @pytest.mark.slow
+    def test_processes_that_die_are_replaced_ever_later(self, tmp_path: Path):
+        (tmp_path / "dying.py").write_text(DYING)
+        delays: list[str] = []
+        with subprocess.Popen([sys.executable, "dying.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if found := re.search(r"replaced after (\S+) s", line):
+                    delays.append(found[1])
+                if len(delays) == 3:
+                    break
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+
+        assert delays == ["1", "2", "4"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import math
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -42,6 +44,11 @@ _CLOSE_SECONDS: Final = 5
 """How long responses that are no runs may take after the runs have ended."""
 
 _POLL_SECONDS: Final = 0.1
+_FIRST_DELAY_SECONDS: Final = 1.0
+_LONGEST_DELAY_SECONDS: Final = 60.0
+_FORGIVEN_SECONDS: Final = 120.0
+"""After so long without a death, the next process is replaced at once."""
+
 _log: Final = logging.getLogger("uvicorn.error")
 
 
@@ -72,7 +79,28 @@ class GatewayProtocol(HttpToolsProtocol):
 
 
 class GatewayProcesses(Multiprocess):
-    """Several processes on one socket. The second signal reaches them, too, and ends them at once."""
+    """Several processes on one socket. The second signal reaches them, too, and ends them at once.
+
+    One that dies is replaced at once, and further ones ever later, so that a process that cannot live does not take
+    the processor from the others.
+    """
+
+    _deaths = 0
+    _last_death = -math.inf
+    _replaced_after = -math.inf
+
+    @override
+    def keep_subprocess_alive(self) -> None:
+        now, before = time.monotonic(), [*self.processes]
+        died = any(not one.process.is_alive() for one in before)
+        if died and now < self._replaced_after:
+            return
+        super().keep_subprocess_alive()
+        if self.processes != before:
+            self._deaths = 1 if now - self._last_death > _FORGIVEN_SECONDS else self._deaths + 1
+            delay = restart_delay(self._deaths)
+            self._last_death, self._replaced_after = now, now + delay
+            log.warning("A process was replaced; the next one that dies is replaced after %g s at the earliest.", delay)
 
     @override
     def join_all(self) -> None:
@@ -82,6 +110,11 @@ class GatewayProcesses(Multiprocess):
                 for process in running:
                     process.kill()
                 raise SystemExit(1)
+
+
+def restart_delay(deaths: int) -> float:
+    """Return after how many seconds the next process is replaced, once *deaths* have died in a row, 1 or more."""
+    return min(_FIRST_DELAY_SECONDS * 2 ** min(deaths - 1, 16), _LONGEST_DELAY_SECONDS)
 
 
 def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -> None:
