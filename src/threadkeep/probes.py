@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from threadkeep.concurrency import answer_timeout
 from threadkeep.container import PROBED
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import StorageUnavailableError, ThreadkeepError
+from threadkeep.observability import log
 
 if TYPE_CHECKING:
     from threadkeep.container import Container
@@ -51,9 +53,23 @@ async def probe_parts(app: Container) -> list[Probe]:
     return await asyncio.gather(*probes)
 
 
-async def probe_threads(app: Container) -> Probe:
-    """Ask the storage of the threads; it takes :data:`PROBE_SECONDS` at most."""
-    return await _probe("threads", app.thread_storage.name, lambda: app.call(_positions(app.thread_storage)))
+async def threads_answer(app: Container) -> bool:
+    """Return whether the storage of the threads answers, be it with an error.
+
+    Time in which this process is too busy to ask does not count: overload is no outage.
+    """
+
+    async def ask(services: Services) -> None:
+        async with answer_timeout(PROBE_SECONDS):
+            await _positions(app.thread_storage)(services)
+
+    try:
+        await app.call(ask)
+    except (TimeoutError, StorageUnavailableError):
+        return False
+    except ThreadkeepError as error:
+        log.warning("The storage of the threads was probed: %s", error)
+    return True
 
 
 class _HasPosition(Protocol):

@@ -119,7 +119,7 @@ def started(command: Sequence[str], folder: Path, variables: Mapping[str, str]) 
     reading = threading.Thread(target=read)
     reading.start()
     try:
-        known.wait(60)
+        known.wait(180)  # a machine that is busy starts slowly
         assert address, "".join(lines)
         until_listening(address[0])
         yield Served(process, address[0], lines)

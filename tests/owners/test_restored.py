@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -14,9 +15,10 @@ from pymongo import MongoClient
 from redis import Redis
 
 import threadkeep
+from tests.gateway.kept import Acknowledged, faults_of, until_learnt
 from tests.owners.erasing import Canaries, plant, raw, rows_of
 from threadkeep.identity import Owner
-from threadkeep.testing import HashingEmbedder
+from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep_conformance.servers import _package
 
 ANA: Final = Owner("ana.canaryana@x.org")
@@ -131,6 +133,52 @@ class TestBackup:
         assert after == before
         assert (chain.entries, chain.fault) == (1, None)
         assert canary.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
+
+
+@pytest.mark.slow
+async def test_a_backup_taken_while_users_talk_is_consistent(postgres_url: str, tmp_path: Path):
+    """What was acknowledged before it began is there once, in order; erased owners are erased again; threads go on."""
+    said: list[Acknowledged] = []
+    stop = asyncio.Event()
+    users = [ANA, *(Owner(f"user-{number}") for number in range(3))]
+
+    async def talk(tk: threadkeep.Threadkeep, owner: Owner) -> None:
+        view = tk.for_owner(owner)
+        graph = view.graph(model=ScriptedModel(replies=("Noted.",)))
+        for turn in range(1000):
+            word, thread_id = f"Town{users.index(owner)}u{turn}", f"{owner.user_id}-{turn // 5}"
+            message = {"messages": [{"role": "user", "content": f"I like {word}."}]}
+            await graph.ainvoke(message, {"configurable": {"thread_id": thread_id}})
+            said.append(Acknowledged(owner, thread_id, word))
+            if stop.is_set():
+                return
+
+    async with opened(postgres_url, tmp_path) as tk:
+        talking = [asyncio.create_task(talk(tk, owner)) for owner in users]
+        while len({turn.owner for turn in said[4:]}) < len(users) and not any(task.done() for task in talking):
+            await asyncio.sleep(0.05)
+        before = [turn for turn in said if turn.owner != ANA]
+        put_back = await asyncio.to_thread(backed_up, "postgres", postgres_url, tmp_path)
+        during = len(said) - len(before)
+        stop.set()
+        await asyncio.gather(*talking)
+        await tk.owners.erase(ANA)
+    await asyncio.to_thread(put_back)
+
+    async with opened(postgres_url, tmp_path) as tk:
+        assert await tk.memories.list(owner=ANA)
+        replayed = await tk.owners.replay_erasures()
+        await until_learnt(tk)
+        faults = await faults_of(tk, before)
+        assert len(replayed.erased) == 1
+        assert during > 0
+        assert not faults, faults
+        assert await tk.memories.list(owner=ANA) == []
+        assert await tk.for_owner(ANA).threads.list() == []
+        stop.set()
+        said.clear()
+        await asyncio.gather(*(talk(tk, owner) for owner in users[1:]))
+        assert len(said) == len(users) - 1
 
 
 class TestExport:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import StorageUnavailableError
 from threadkeep.observability import log
-from threadkeep.probes import probe_threads
+from threadkeep.probes import threads_answer
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -58,7 +58,7 @@ class StallGuard:
 
     async def _probe(self) -> None:
         """Probe the storage until it answers."""
-        while (await probe_threads(self._tk.app)).error is not None:
+        while not await threads_answer(self._tk.app):
             if not self.stalled:
                 log.warning("The storage of the threads does not answer: turns are refused until it does.")
             self.stalled = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,7 @@ class Measured:
         cpu: Processor seconds of a turn: servers, workers and PostgreSQL together.
         lag: Seconds until the last turn was learnt from, after the last one ended.
         degraded: How many turns were answered with less.
-        failed: How many were not answered.
+        unanswered: The turns that failed.
     """
 
     name: str
@@ -53,7 +54,12 @@ class Measured:
     cpu: float
     lag: float
     degraded: int
-    failed: int
+    unanswered: tuple[TalkedTurn, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many turns were not answered."""
+        return len(self.unanswered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ async def throughput(
                 rows.append(await _measure(bench, fleet, talked, users))
                 console.print(_row(rows[-1]), highlight=False, soft_wrap=True)
     console.print(markdown(_table(rows)), soft_wrap=True)
+    refused = Counter(turn.seen.status for row in rows for turn in row.unanswered)
+    console.print(f"status of turns that failed: {dict(refused)}")
     if plot is not None:
         draw(_chart(rows), plot)
     best = {name: max(row.per_second for row in rows if row.name == name) for name in {row.name for row in rows}}
@@ -181,7 +189,7 @@ async def _measure(bench: Bench, fleet: Fleet, profile: Profile, users: int) -> 
         spent / len(talk.turns),
         lag,
         sum(bool(turn.seen.degraded) for turn in talk.turns),
-        sum(turn.failed for turn in talk.turns),
+        tuple(turn for turn in talk.turns if turn.failed),
     )
 
 
