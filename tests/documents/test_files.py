@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,3 +137,40 @@ def test_a_folder_is_ingested_beside_what_is_refused(tmp_path: Path):
         run("search", "files", "Tram 28 to the castle", "--where", "team=ops", "-n", "1", "--json").stdout
     )
     assert (found["page"], found["text"]) == (1, "Tram 28 climbs to the castle")
+
+
+@pytest.mark.slow
+@pytest.mark.linux
+def test_what_a_killed_ingestion_left_is_whole(tmp_path: Path):
+    """Every document that is listed has all its parts, and a second run adds the others."""
+    folder, url = tmp_path / "in", f"sqlite:///{tmp_path}/memory.db"
+    folder.mkdir()
+    for number in range(30):
+        sections = "\n".join(f"## Part {part}\nSentence {part} of {number}." for part in range(40))
+        (folder / f"{number:02}.md").write_text(f"# Document {number}\n{sections}\n# End\nThe end of {number}.")
+    program = (
+        "import sys, pathlib, threadkeep\n"
+        "with threadkeep.open(sys.argv[1], embedder='none') as tk:\n"
+        "    for file in sorted(pathlib.Path(sys.argv[2]).iterdir()):\n"
+        "        tk.sync.collections.ingest('files', file.read_text(), document_id=file.name)\n"
+        "        print(file.name, flush=True)\n"
+    )
+    for lines in (1, 7):
+        child = subprocess.Popen([sys.executable, "-c", program, url, str(folder)], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        names = [child.stdout.readline() for _ in range(lines)]
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        assert all(names)
+
+        with threadkeep.open(url, embedder="none") as tk:
+            documents = tk.sync.collections.list("files")
+            found = tk.sync.collections.search("files", "sentence", limit=5_000, relevant_only=False).passages
+        assert lines <= len(documents) < 30
+        assert {one.parts for one in documents} == {41}
+        assert len(found) == 41 * len(documents)
+
+    subprocess.run([sys.executable, "-c", program, url, str(folder)], check=True, stdout=subprocess.DEVNULL)
+    with threadkeep.open(url, embedder="none") as tk:
+        assert len(tk.sync.collections.list("files")) == 30
