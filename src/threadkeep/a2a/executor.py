@@ -97,7 +97,7 @@ class TurnExecutor(AgentExecutor):
         async for chunk in self._runs.follow(run, 0):
             events = [*decode_events(chunk)]
             lost = lost or any(kind == "reset" for kind, _ in events)
-            for message_id, text in {} if lost else _texts(events).items():
+            for message_id, text in _texts([] if lost else events).items():
                 await updater.add_artifact([new_text_part(text)], message_id, "reply", append=message_id in begun)
                 begun.add(message_id)
             for kind, data in events:
