@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
+from langgraph.checkpoint.serde.types import TASKS
+from langgraph.constants import START
 
 from threadkeep.clock import SystemClock
 from threadkeep.errors import DamagedItemError
@@ -48,6 +50,9 @@ _CHUNK: Final = "chunk:"
 
 _order: Final = itertools.count((SystemClock().now() - datetime(2020, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
 """Numbers what tasks write, so that the order is known of what one commit stored; later processes go on from there."""
+
+_TRIGGERS: Final = (START, TASKS, "branch:", "join:")
+"""How the channels begin that make a node of a ``StateGraph`` run in the next step."""
 
 Entry: TypeAlias = tuple[int, str, str, bytes]
 """One write of a task: its index (negative for LangGraph's own channels), channel, encoding and data."""
@@ -120,6 +125,16 @@ def encode_checkpoint(
     if refs:
         value["values"] = {channel: list(ref) for channel, ref in refs.items()}
     return [*to_puts(CheckpointPlace(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
+
+
+def ends_run(checkpoint: Checkpoint) -> bool:
+    """Return whether *checkpoint* is a ``StateGraph``'s after which no node runs; of other graphs that is not known."""
+    if START not in checkpoint["versions_seen"]:
+        return False
+    for channel in checkpoint["channel_values"]:
+        if channel.startswith(_TRIGGERS):
+            return False
+    return True
 
 
 def encode_writes(

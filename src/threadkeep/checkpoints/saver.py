@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import override
 
-from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes
+from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, ends_run
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
@@ -279,7 +279,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, metadata):
+        if not self._deferred(target, change, checkpoint, metadata):
             self._run_sync(self._write(target, change))
         return target.wrote(checkpoint["id"])
 
@@ -292,7 +292,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, metadata):
+        if not self._deferred(target, change, checkpoint, metadata):
             await self.run(self._write(target, change))
         return target.wrote(checkpoint["id"])
 
@@ -509,13 +509,16 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return target, Change(target.thread.admit(write, lease), puts)
 
     @staticmethod
-    def _deferred(target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
+    def _deferred(target: Target, change: Change, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> bool:
         """Defer a checkpoint that the run need not wait for; return whether it was.
 
-        With ``durability="sync"`` that is the checkpoint of its input alone: no node runs before the next one.
+        With ``durability="sync"`` that is one after which no node runs before the next commit: the checkpoint of its
+        input, and its last one, which is committed with the end of its lease.
         """
-        lease = target.lease
-        if lease is None or (target.is_sync and metadata.get("source") != "input"):
+        lease, source = target.lease, metadata.get("source")
+        if lease is None:
+            return False
+        if target.is_sync and source != "input" and (target.place.namespace or not ends_run(checkpoint)):
             return False
         lease.require_no_failure()
         lease.defer(change)
@@ -535,17 +538,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         change = Change(target.thread.admit(write, lease), puts)
         if lease is None:
             return self._write(target, change)
-        if target.is_sync:
-            return self._write_soon(lease, change)
         lease.defer(change)
         return None
-
-    @staticmethod
-    async def _write_soon(lease: Lease, change: Change) -> None:
-        """Commit *change* with what the run writes next, and wait for it."""
-        change.done = asyncio.get_running_loop().create_future()
-        lease.defer(change)
-        await change.done
 
     async def _write(self, target: Target, change: Change) -> None:
         """Commit *change* after what the run has deferred."""
