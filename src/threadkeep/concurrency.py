@@ -216,29 +216,35 @@ class AnswerTime:
 
     def __enter__(self) -> None:
         """Count from now on."""
-        self._change(1, 0)
+        if not self._asked and not self._paused:
+            self._since = time.monotonic()
+        self._asked += 1
+        if self.outer is not None:
+            self.outer.__enter__()
 
     def __exit__(self, *_: object) -> None:
         """End what the beginning of the block began."""
-        self._change(-1, 0)
+        if self._asked == 1 and not self._paused:
+            self._spent += time.monotonic() - self._since
+        self._asked -= 1
+        if self.outer is not None:
+            self.outer.__exit__()
 
     def pause(self) -> None:
         """Count nothing, whatever is asked."""
-        self._change(0, 1)
+        if self._asked and not self._paused:
+            self._spent += time.monotonic() - self._since
+        self._paused += 1
+        if self.outer is not None:
+            self.outer.pause()
 
     def resume(self) -> None:
         """End what :meth:`pause` began."""
-        self._change(0, -1)
-
-    def _change(self, asked: int, paused: int) -> None:
-        now = time.monotonic()
-        if self._asked and not self._paused:
-            self._spent += now - self._since
-        self._since = now
-        self._asked += asked
-        self._paused += paused
+        if self._asked and self._paused == 1:
+            self._since = time.monotonic()
+        self._paused -= 1
         if self.outer is not None:
-            self.outer._change(asked, paused)  # noqa: SLF001 - of this very class
+            self.outer.resume()
 
 
 _answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)

@@ -168,6 +168,9 @@ class TestSecondInput:
             return await asyncio.to_thread(next, parts) if parts is not None else await anext(aparts)
 
         first = await read()
+        async with asyncio.timeout(10):
+            while await words_of(graph) != ["one", "ONE"]:  # its last checkpoint may wait for a few milliseconds
+                await asyncio.sleep(0)
         second = await graph.ainvoke(said("two"), here("rollback"))
 
         with pytest.raises(ThreadMovedOnError, match="undid"):

@@ -129,12 +129,8 @@ def encode_checkpoint(
 
 def ends_run(checkpoint: Checkpoint) -> bool:
     """Return whether *checkpoint* is a ``StateGraph``'s after which no node runs; of other graphs that is not known."""
-    if START not in checkpoint["versions_seen"]:
-        return False
-    for channel in checkpoint["channel_values"]:
-        if channel.startswith(_TRIGGERS):
-            return False
-    return True
+    triggers = map(str.startswith, checkpoint["channel_values"], itertools.repeat(_TRIGGERS))
+    return START in checkpoint["versions_seen"] and not any(triggers)
 
 
 def encode_writes(

@@ -151,14 +151,13 @@ class Write:
     in_graph: bool = False
 
 
-def admit(head: Head, write: Write, *, leased: bool, now: datetime | None = None) -> Head:
+def admit(head: Head, write: Write, *, leased: bool = True) -> Head:
     """Return the head after *write*.
 
     Args:
         head: The head before it.
         write: The write.
         leased: Whether the lease of the head, if it has one, may still be in use.
-        now: Renews the lease of the writing run; ``None``: the lease stays as it is.
 
     Raises:
         ThreadBusyError: Another run has the lease.
@@ -169,8 +168,6 @@ def admit(head: Head, write: Write, *, leased: bool, now: datetime | None = None
         lease = head.require_lease(write.run)
         if not write.namespace and head.newest != lease.began and head.writer != write.run:
             raise moved_on()
-        if now is not None:
-            head = replace(head, lease=lease.renewed(now))
     elif write.in_graph and not write.namespace:
         if leased:
             raise busy()

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -27,7 +28,7 @@ from typing_extensions import override
 
 from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, ends_run
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
-from threadkeep.checkpoints.head import Write, busy
+from threadkeep.checkpoints.head import Write, admit, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
@@ -506,7 +507,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             stored={} if lease is None else lease.stored,
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.run is not None)
-        return target, Change(target.thread.admit(write, lease), puts)
+        return target, Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
 
     @staticmethod
     def _deferred(target: Target, change: Change, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> bool:
@@ -535,7 +536,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         run = lease.run if lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
         puts = encode_writes(target.place, writes, task_id=task_id, task_path=task_path, run=run, serde=self.serde)
-        change = Change(target.thread.admit(write, lease), puts)
+        change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
         if lease is None:
             return self._write(target, change)
         lease.defer(change)

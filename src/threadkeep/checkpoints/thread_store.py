@@ -83,21 +83,14 @@ class Change:
         operations: What it writes besides the head.
         failed: Called with the error if it is not committed.
         done: Resolved when the change is committed; ``None``: that is not waited for.
+        lease: The lease that it renews; ``None``: none.
     """
 
     revise: Callable[[Head], Head]
     operations: Sequence[Operation] = ()
     failed: Callable[[BaseException], object] | None = None
     done: asyncio.Future[None] | None = None
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes that it writes."""
-        size = 0
-        for one in self.operations:
-            if isinstance(one, Put) and one.data is not None:
-                size += len(one.data)
-        return size
+    lease: Lease | None = None
 
     def fail(self, error: BaseException) -> None:
         """Raise *error* where the change is waited for."""
@@ -172,19 +165,9 @@ class ThreadStore:
         if self._committing is not None:
             await asyncio.shield(self._committing)
 
-    def admit(self, write: Write, lease: Lease | None) -> Callable[[Head], Head]:
-        """Return what makes the new head for *write*; a write with a *lease* renews it.
-
-        It raises the error of an earlier write of the same run that was not committed: nothing is written past a gap.
-        """
-
-        def revise(head: Head) -> Head:
-            if lease is None:
-                return admit(head, write, leased=self.is_leased(head))
-            lease.require_no_failure()
-            return admit(head, write, leased=True, now=self._threads.clock.now())
-
-        return revise
+    def admit(self, head: Head, write: Write) -> Head:
+        """Return the head after *write*, which is outside of a lease."""
+        return admit(head, write, leased=self.is_leased(head))
 
     async def load(
         self, place: CheckpointPlace, *, fresh: bool = True, owner: Owner | None = None
@@ -311,14 +294,16 @@ class ThreadStore:
 
     def _take(self) -> list[Change]:
         """Return the changes that wait, as many as one commit takes."""
-        number, size = 1, 0
-        if len(self._waiting) > 1:
-            size = self._waiting[0].size_bytes
-            while number < len(self._waiting) and size <= _LARGEST_COMMIT_BYTES:
-                size += self._waiting[number].size_bytes
-                number += size <= _LARGEST_COMMIT_BYTES
-        taken, self._waiting = self._waiting[:number], self._waiting[number:]
-        return taken
+        waiting, size = self._waiting, 0
+        for number, change in enumerate(waiting):
+            for one in change.operations:
+                if isinstance(one, Put) and one.data is not None:
+                    size += len(one.data)
+            if number and size > _LARGEST_COMMIT_BYTES:
+                self._waiting = waiting[number:]
+                return waiting[:number]
+        self._waiting = []
+        return waiting
 
     async def _commit(self, changes: Sequence[Change]) -> None:
         """Commit those of *changes* that are allowed, and refuse the others.
@@ -327,15 +312,20 @@ class ThreadStore:
         head. Changes are refused after the commit: the writer of a change that another one rules out reads what is
         left.
         """
-        commit_id = new_id()
+        commit_id, threads = new_id(), self._threads
         tried: _Applied | None = None
         for attempt in range(CONFLICT_ATTEMPTS):
             known = self._known or await self._read_head()
             if tried is None or known.head is None or known.head.commit != commit_id:
-                tried, self._known = _apply(changes, known.head or Head(self.thread_id)), None
+                head, self._known = known.head or Head(self.thread_id), None
+                tried = _apply(changes, head, threads.clock)
                 try:
                     if tried.allowed:
-                        known = await self._put(replace(tried.head, commit=commit_id), tried.operations, known)
+                        head, began = replace(tried.head, commit=commit_id), time.monotonic()
+                        batch = self._batch(head, tried.operations, known)
+                        position = await until_available(partial(threads.storage.commit, batch), threads.timeout)
+                        threads.telemetry.measure("checkpoint.seconds", time.monotonic() - began)
+                        known = _KnownHead(head, position.sequence)
                 except RevisionConflictError:
                     await asyncio.sleep(_PAUSE_SECONDS * attempt)
                     continue
@@ -349,16 +339,12 @@ class ThreadStore:
         msg = "Other writers kept changing this thread; try again."
         raise ThreadBusyError(msg)
 
-    async def _put(self, head: Head, puts: Sequence[Operation], known: _KnownHead) -> _KnownHead:
-        """Commit *puts* with *head*, and return what is known then."""
+    def _batch(self, head: Head, operations: Sequence[Operation], known: _KnownHead) -> Batch:
+        """Return what writes *operations* and *head* if the thread is still as it is *known*."""
         threads = self._threads
         due = None if threads.ttl is None else Due(EXPIRY, threads.clock.now() + threads.ttl)
         expect = "absent" if known.head is None else known.revision
-        batch = Batch(self.partition, [*puts, Put(*HEAD, head.to_value(), expect=expect, due=due)], known.epoch)
-        began = time.monotonic()
-        position = await until_available(partial(threads.storage.commit, batch), threads.timeout)
-        threads.telemetry.measure("checkpoint.seconds", time.monotonic() - began)
-        return _KnownHead(head, position.sequence)
+        return Batch(self.partition, [*operations, Put(*HEAD, head.to_value(), expect=expect, due=due)], known.epoch)
 
 
 class Threads:
@@ -454,22 +440,33 @@ class _Applied(NamedTuple):
     refused: Sequence[tuple[Change, ThreadkeepError]]
 
 
-def _apply(changes: Sequence[Change], head: Head) -> _Applied:
-    """Apply *changes* to *head*, each to what the one before it made; of two writes of one item the later counts."""
+def _apply(changes: Sequence[Change], head: Head, clock: Clock) -> _Applied:
+    """Apply *changes* to *head*, each to what the one before it made; of two writes of one item the later counts.
+
+    A change with a lease renews it. It is refused with the error of an earlier write of the same run that was not
+    committed: nothing is written past a gap.
+    """
+    renews = False
     operations: dict[tuple[Namespace, str], Operation] = {}
     allowed: list[Change] = []
     refused: list[tuple[Change, ThreadkeepError]] = []
     for change in changes:
         if change.done is not None and change.done.done():
             continue
+        lease = change.lease
         try:
+            if lease is not None and lease.failure is not None:
+                raise lease.failure
             head = change.revise(head)
         except ThreadkeepError as error:
             refused.append((change, error))
             continue
+        renews = renews or lease is not None
         allowed.append(change)
         for one in change.operations:
             operations[one.namespace, one.key] = one
+    if renews and head.lease is not None:
+        head = replace(head, lease=head.lease.renewed(clock.now()))
     return _Applied(head, [*operations.values()], allowed, refused)
 
 

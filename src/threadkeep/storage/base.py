@@ -385,7 +385,7 @@ class StorageBase(ABC):
         """Return the position of *partition*."""
 
     @abstractmethod
-    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
+    def _scan_rows(self, query: ScanQuery, *, now: int) -> Awaitable[list[tuple[Cursor, Item]]]:
         """Return the first items after ``query.start`` that match, at most ``query.fetch_limit``.
 
         Read unexpired rows of ``query.namespace_range`` in the query's order, part by part, and pass each part to

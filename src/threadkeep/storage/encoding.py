@@ -300,20 +300,21 @@ def _check_json(value: object) -> None:
         for inner in parts:
             if isinstance(inner, dict | list | tuple):
                 pending.append((cast("object", inner), depth + 1))
-            elif inner is not None and not isinstance(inner, str | int):
-                _check_leaf(inner)
+            elif inner is None or isinstance(inner, str | int) or (isinstance(inner, float) and math.isfinite(inner)):
+                continue
+            else:
+                raise _not_json(inner)
 
 
-def _check_leaf(leaf: object) -> None:
-    if isinstance(leaf, float) and not math.isfinite(leaf):
-        msg = "The value contains NaN or infinity, which JSON cannot represent: store None or a string."
-        raise InvalidInputError(msg)
-    if not isinstance(leaf, float):
-        msg = (
-            f"The value contains {type(leaf).__name__}, which JSON cannot represent: "
-            "use strings, numbers, booleans, None, lists and dicts."
+def _not_json(leaf: object) -> InvalidInputError:
+    if isinstance(leaf, float):
+        return InvalidInputError(
+            "The value contains NaN or infinity, which JSON cannot represent: store None or a string."
         )
-        raise InvalidInputError(msg)
+    return InvalidInputError(
+        f"The value contains {type(leaf).__name__}, which JSON cannot represent: "
+        "use strings, numbers, booleans, None, lists and dicts."
+    )
 
 
 def matches(value: Mapping[str, Any], filter: Filter) -> bool:  # noqa: A002 - the field's name for it

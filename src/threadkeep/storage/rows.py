@@ -207,7 +207,7 @@ def encode_batch(batch: Batch) -> EncodedBatch:
         size += len(change.row_key[0]) + len(change.row_key[1])
         if (content := change.content) is not None:
             size += len(content.value) + len(content.paths) + len(content.embedding or b"") + len(content.data or b"")
-    if len(changes) > 1 and len({change.row_key for change in changes}) < len(changes):
+    if len(changes) > 1 and len(set(map(itemgetter(1), changes))) < len(changes):
         msg = "The batch has two operations for one item: use one operation per namespace and key."
         raise InvalidInputError(msg)
     if size > MAX_BATCH_BYTES:

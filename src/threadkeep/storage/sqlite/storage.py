@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
@@ -151,8 +152,8 @@ class SqliteStorage(StorageBase):
         position = self._connections.try_read(self._tables.position, partition)
         return await self._read(self._tables.position, partition) if position is None else position
 
-    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
-        return await self._read(self._tables.scan, query, now)
+    def _scan_rows(self, query: ScanQuery, *, now: int) -> asyncio.Future[list[tuple[Cursor, Item]]]:
+        return self._read(self._tables.scan, query, now)
 
     async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
         if since is not None and since == self._connections.try_read(self._tables.position, partition):
@@ -304,8 +305,9 @@ def _set_results(
             continue
         if waits:
             queued.result.set_result(outcome)
-        if "delete" in [change.kind for batch in queued.batches for change in batch.changes]:
-            connections.scrub_later()
+        for batch in queued.batches:
+            if "delete" in map(itemgetter(0), batch.changes):
+                connections.scrub_later()
 
 
 class _PartitionHead(NamedTuple):
@@ -339,7 +341,7 @@ class SqliteTables:
         sequence = head.sequence + 1
         plan = plan_commit(batch.changes, states, revision=sequence, now=now)
         if plan.rows:
-            connection.executemany(SQL["put"], [(digest, *row) for row in plan.rows])
+            connection.executemany(SQL["put"], map((digest,).__add__, plan.rows))
         if plan.touched:
             connection.executemany(
                 SQL["touch"], [(sequence, expires_at, digest, *row_key) for expires_at, *row_key in plan.touched]
