@@ -27,7 +27,7 @@ from threadkeep.concurrency import MAX_WAITING, PriorityGate
 from threadkeep.errors import RestartingError, RunNotFoundError, ScopeRequiredError, ThreadkeepError
 from threadkeep.fact_extraction import create_fact_extractor
 from threadkeep.langgraph.operations import InvalidNamespaceError
-from threadkeep.models.rerankers import reranker
+from threadkeep.models.helper_models import reranker
 from threadkeep.search.vectors import stale
 from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.settings import Settings
@@ -36,7 +36,7 @@ from threadkeep.storage.interface import Batch, Put
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import ScriptedModel
-from threadkeep.transfer.service import Moving
+from threadkeep.transfer.copying import Moving
 
 ANA: Final = "ana@x.org"
 BOB: Final = "bob@x.org"

@@ -32,7 +32,7 @@ PURE_MODULES: Final = (
     "memories/codec.py",
     "memories/models.py",
     "recall/selection.py",
-    "recall/rendering.py",
+    "recall/models.py",
     "search/scoring.py",
     "storage/encoding.py",
     "storage/rows.py",

@@ -42,7 +42,7 @@ _NO_SUBJECT: Final = re.compile(r"\b(nobody|somebody|whoever|whose)\b", re.IGNOR
 _HIDES_SUBJECT: Final = re.compile(
     r"(_|\b)(nobody|nobodys|somebody|whoever|whose|is_told|are_told|door|home_loop)(_|\b)|Whose|Nobody"
 )
-_RULES_ABOUT_WORDS: Final = ("src/threadkeep/text/", "src/threadkeep/search/features.py")
+_RULES_ABOUT_WORDS: Final = ("src/threadkeep/text/", "src/threadkeep/search/query.py")
 """Files whose string constants are the words of users: only their docstrings and comments are checked."""
 
 _TO_BE_REPLACED: Final[tuple[str, ...]] = ()

@@ -22,7 +22,7 @@ SERVICES: Final = {
     "threadkeep.scopes.service": ("ScopeService",),
     "threadkeep.langgraph.threads": ("ThreadService",),
     "threadkeep.langgraph.runs": ("RunService",),
-    "threadkeep.langgraph.agents.service": ("AgentService",),
+    "threadkeep.langgraph.agents": ("AgentService",),
 }
 """Every class that ``tk.sync`` stands for, by its module; in the stub they are called ``Sync…``."""
 

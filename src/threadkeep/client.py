@@ -13,13 +13,12 @@ from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.container import Container, Services
 from threadkeep.errors import InvalidInputError, SettingsError
-from threadkeep.identity import Owner, checked_agent
+from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
 from threadkeep.profile.schema import check_schema
 from threadkeep.recall.models import Recall
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
-from threadkeep.service import OwnerScope, to_owner
 from threadkeep.sync_bridge import blocking
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
-    from threadkeep.langgraph.agents.service import AgentService
+    from threadkeep.langgraph.agents import AgentService
     from threadkeep.langgraph.identity import ScopesSource
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
@@ -272,7 +271,7 @@ class Threadkeep:
     @cached_property
     def agents(self) -> AgentService:
         """Deep agents: a supervisor, the sub-agents that a TOML file declares, and their status."""
-        from threadkeep.langgraph.agents.service import AgentService
+        from threadkeep.langgraph.agents import AgentService
 
         return AgentService(self, model=self._model)
 
@@ -400,7 +399,7 @@ class Threadkeep:
         Raises:
             ContextTooLargeError: The model refused the messages, and none is left to remove.
         """
-        from threadkeep.langgraph.agent import resolve_model
+        from threadkeep.langgraph.agents import resolve_model
         from threadkeep.langgraph.window import Compaction
         from threadkeep.langgraph.window_rules import kept_messages
 
@@ -440,7 +439,7 @@ class Threadkeep:
             tools: Further tools.
             options: Passed on to ``create_agent``.
         """
-        from threadkeep.langgraph.agent import memory_agent
+        from threadkeep.langgraph.agents import memory_agent
 
         return memory_agent(self, model=self._model if model is None else model, tools=tools, **options)
 

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.capture.extractors import Extractor
+    from threadkeep.checkpoints.codec import AllowedType
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
-    from threadkeep.checkpoints.serializer import AllowedType
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest

@@ -37,8 +37,7 @@ from threadkeep.memories.codec import MEMORIES, SUMMARIES, is_summary, memory_of
 from threadkeep.memories.models import Kind, Memory, Source, distinct, recallable
 from threadkeep.observability import log, trace_agent
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
-from threadkeep.recall.models import Recalled
-from threadkeep.recall.rendering import cross_thread_context, memory_context_text
+from threadkeep.recall.models import Recalled, cross_thread_context, memory_context_text
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import resolve_settings
 from threadkeep.runs import Run

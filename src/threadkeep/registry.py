@@ -20,8 +20,7 @@ from threadkeep.ids import digest
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
 from threadkeep.owners.erasure import ErasureKey, ErasureReceipts
-from threadkeep.proposals.models import Verdict
-from threadkeep.proposals.policy import Rule, rules_of
+from threadkeep.proposals.models import Rule, Verdict, rules_of
 from threadkeep.settings import Settings
 
 if TYPE_CHECKING:
@@ -212,8 +211,8 @@ def create_queue_backend(settings: Settings, clock: Clock, telemetry: Telemetry)
         SettingsError: A setting or a package is missing.
     """
     if settings.queue == "embedded":
-        from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
         from threadkeep.capture.service import POLL
+        from threadkeep.capture.worker import EmbeddedEngine
 
         return EmbeddedEngine(clock, telemetry, workers=settings.workers, poll=POLL)
     variable = "THREADKEEP_QUEUE_POSTGRES_DSN"
@@ -380,7 +379,7 @@ def create_extractor(
     if chosen is None:
         msg = "ENABLE_FACT_EXTRACTION needs a model; set FACT_EXTRACTION_MODEL to provider:name."
         raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
-    from threadkeep.capture.extractors.model_calls import instructions_of
+    from threadkeep.capture.extractors.structured import instructions_of
 
     variable = "FACT_EXTRACTION_MODEL" if settings.fact_extraction_model else "THREADKEEP_MODEL"
     made = create_helper_model(settings, chosen, variable=variable)
@@ -413,7 +412,7 @@ def create_reranker(settings: Settings, model: BaseChatModel | str | None) -> Re
     """
     if settings.reranker is None:
         return None
-    from threadkeep.models.rerankers import reranker
+    from threadkeep.models.helper_models import reranker
 
     def chosen() -> HelperModel:
         return create_helper_model(settings, settings.model if model is None else model)

@@ -22,8 +22,7 @@ from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
-from threadkeep.langgraph.agents.servers import AgentStatus, Declaration
-from threadkeep.langgraph.identity import ScopesSource
+from threadkeep.langgraph.agent_servers import AgentStatus, Declaration
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
@@ -49,9 +48,7 @@ from threadkeep.memories.retention import RetentionReport
 from threadkeep.models.base import Message, WorkStep
 from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
-from threadkeep.profile.schema import Profile, ProfileSlot
-from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal, Proposed, State, Tombstone
-from threadkeep.proposals.policy import Policy
+from threadkeep.proposals.models import Action, Choice, DecisionResult, Policy, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs import Run, Step
 from threadkeep.scopes.models import Membership, Role, SharedScope
@@ -75,8 +72,6 @@ class SyncThreadkeep:
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None: ...
     @property
     def memories(self) -> SyncMemoryService: ...
-    @property
-    def profile(self) -> SyncProfileService: ...
     @property
     def proposals(self) -> SyncProposalService: ...
     @property
@@ -181,7 +176,7 @@ class SyncThreadkeep:
     def per_run_owner(self) -> PerRunOwnerView: ...
     def agent(self, name: str, *, tenant: str | None = ...) -> Owner: ...
     def config(
-        self, *, user_id: str, thread_id: str, trace_id: str | None = ..., memory: bool = ..., **configurable: Any
+        self, *, user_id: str, thread_id: str, trace_id: str | None = ..., **configurable: Any
     ) -> RunnableConfig: ...
     def label(self, owner: str | Owner) -> str: ...
     @property
@@ -270,16 +265,6 @@ class SyncMemoryService:
     ) -> tuple[Reflected, ...]: ...
     def tidy(self, *, owner: str | Owner | None = ..., dry: bool = ...) -> RetentionReport: ...
     def restore(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory: ...
-
-@type_check_only
-class SyncProfileService:
-    @property
-    def schema(self) -> Mapping[str, ProfileSlot]: ...
-    def get(self, *, owner: str | Owner | None = ...) -> Profile: ...
-    def set(
-        self, slot: str, text: str, *, owner: str | Owner | None = ..., memory_id: str | None = ...
-    ) -> RememberResult: ...
-    def clear(self, slot: str, *, owner: str | Owner | None = ...) -> tuple[MemoryId, ...]: ...
 
 @type_check_only
 class SyncProposalService:
@@ -483,13 +468,7 @@ class SyncThreadService:
         owner: str | Owner | None = ...,
     ) -> ThreadSummary: ...
     def note_turn(
-        self,
-        thread_id: str,
-        *,
-        question: str,
-        status: ThreadStatus = ...,
-        memory: bool = ...,
-        owner: str | Owner | None = ...,
+        self, thread_id: str, *, question: str, status: ThreadStatus = ..., owner: str | Owner | None = ...
     ) -> None: ...
     def require(self, thread_id: str, *, owner: str | Owner | None = ...) -> Thread: ...
     def messages(

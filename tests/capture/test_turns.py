@@ -21,7 +21,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ThreadId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import Message, Role
-from threadkeep.recall.rendering import block
+from threadkeep.recall.models import block
 from threadkeep.storage.interface import Item, Ref
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)

@@ -13,9 +13,8 @@ from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.queue import QueueTerms
-from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
 from threadkeep.capture.service import CaptureService
-from threadkeep.capture.worker import Queue
+from threadkeep.capture.worker import EmbeddedEngine, Queue
 from threadkeep.clock import Clock
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId

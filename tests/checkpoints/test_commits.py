@@ -91,7 +91,7 @@ class TestCommitsOfARun:
     async def test_commits_after_that_of_the_lease(
         self, make: MakeCheckpointer, commits: list[list[str]], durability: Any, written: Any, *, owned: bool
     ):
-        """``sync``: input and first step, then the node with the lease's end. Otherwise the lease's end takes everything."""
+        """``sync``: input and first step, then the node with the lease's end. Otherwise that takes everything."""
         graph = echo_graph(make("memory"))
         config = config_of("1", **({"user_id": "ana"} if owned else {}))
 

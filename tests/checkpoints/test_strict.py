@@ -22,8 +22,8 @@ from pydantic import BaseModel
 
 import threadkeep
 from tests.checkpoints.checkpoints import ScriptedModel, config_of, put, value_of
+from threadkeep.checkpoints.codec import StrictSerializer
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.checkpoints.serializer import StrictSerializer
 from threadkeep.errors import InvalidInputError, StorageError
 
 HERE = config_of("1", checkpoint_ns="")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import CliRunner
+from threadkeep.cli.installation import NETWORK_FILE_SYSTEMS, file_system, is_default, user_rows
 from threadkeep.cli.main import app
-from threadkeep.cli.service_checks import NETWORK_FILE_SYSTEMS, file_system, is_default, user_rows
 from threadkeep.storage.interface import DatabaseUser
 
 MOUNTS = """\

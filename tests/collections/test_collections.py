@@ -24,7 +24,7 @@ from threadkeep.errors import (
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
-from threadkeep.transfer.service import Moving
+from threadkeep.transfer.copying import Moving
 
 TRAINS = "Trains leave for Lisbon at seven.\n\nThe night train has a dining car. " + "Rails are made of steel. " * 80
 TEA = "Green tea is brewed at eighty degrees.\n\nBlack tea takes boiling water. " + "Leaves are dried slowly. " * 80

@@ -20,7 +20,7 @@ from tests.gateway.conftest import Open
 from tests.gateway.test_metrics import exported, scraped
 from tests.gateway.test_serve import free_port
 from threadkeep.gateway.process_metrics import HISTOGRAMS, STATES
-from threadkeep.json_logs import JsonFormatter, OwnerDigests
+from threadkeep.observability import JsonFormatter, OwnerDigests
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 
@@ -126,7 +126,8 @@ class TestLog:
     def test_the_server_and_its_loggers_write_json(self):
         """In a process of its own: the handlers of this one stay."""
         program = (
-            "import logging; from threadkeep.json_logs import use_log_format; from threadkeep.settings import Settings;"
+            "import logging; from threadkeep.observability import use_log_format;"
+            "from threadkeep.settings import Settings;"
             "use_log_format(Settings.load());"
             "logging.getLogger('threadkeep').info('one'); logging.getLogger('uvicorn.error').warning('two')"
         )

@@ -21,7 +21,7 @@ READING: Final = {
     "the other's rows": "SELECT * FROM threadkeep.items WHERE partition = %(other)s",
     "the other's head": "SELECT * FROM threadkeep.partitions WHERE digest = %(other)s",
     "the other's words": "SELECT * FROM threadkeep.items WHERE value LIKE %(sign)s OR key LIKE %(sign)s",
-    "as the service": "SELECT set_config('threadkeep.service', 'on', true), i.* FROM threadkeep.items AS i",
+    "as the service": "SELECT set_config('threadkeep.identity', 'on', true), i.* FROM threadkeep.items AS i",
     "the service's work": "SELECT partition FROM threadkeep.items WHERE work IS NOT NULL OR expires_at IS NOT NULL",
 }
 """Statements that may return rows of the partition that the transaction is in, and of no other."""
@@ -89,7 +89,7 @@ class RawSql:
             pretending: To be the service: the login says so of itself, instead of taking on the application's role.
         """
         seen = self._digest(mine) if mine else None
-        begun = "SET LOCAL threadkeep.service = 'on'" if pretending else "SET LOCAL ROLE threadkeep_app"
+        begun = "SET LOCAL threadkeep.identity = 'on'" if pretending else "SET LOCAL ROLE threadkeep_app"
         try:
             self._connection.execute(begun.encode())
             if seen is not None:

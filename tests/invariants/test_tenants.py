@@ -9,10 +9,9 @@ import pytest
 import threadkeep
 from tests.invariants import tenants
 from tests.storage.postgres_world import run
-from threadkeep.identity import Owner
+from threadkeep.identity import Owner, OwnerScope, to_owner
 from threadkeep.scopes.models import Role
 from threadkeep.scopes.repository import ScopeRepository, member_ref
-from threadkeep.service import OwnerScope, to_owner
 from threadkeep.storage.interface import Item, Partition
 
 pytestmark = pytest.mark.slow
@@ -93,7 +92,7 @@ def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
         "ALTER TABLE threadkeep.items DISABLE ROW LEVEL SECURITY",
         (
             "CREATE OR REPLACE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS "
-            "$$ SELECT current_setting('threadkeep.service', true) = 'on' $$"
+            "$$ SELECT current_setting('threadkeep.identity', true) = 'on' $$"
         ),
     ],
     ids=["no policy", "whoever says so is the service"],

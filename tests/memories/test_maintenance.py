@@ -16,7 +16,7 @@ from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.models import NewMemory, Source
-from threadkeep.owners.archive import README
+from threadkeep.owners.service import README
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = "ana@x.org"

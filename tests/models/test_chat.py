@@ -14,7 +14,7 @@ from threadkeep.errors import ModelUnavailableError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Memory
 from threadkeep.models.langchain import NO_MODEL, OfflineChatModel, chat_model
-from threadkeep.recall import rendering as render
+from threadkeep.recall import models as render
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 STATEMENTS = ["I am allergic to peanuts.", 'My "best" friend\nis Ana.']

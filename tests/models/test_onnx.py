@@ -15,8 +15,8 @@ import threadkeep
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import NewMemory, Source
+from threadkeep.models.helper_models import CrossEncoder
 from threadkeep.models.local import CROSS_ENCODERS, EMBEDDERS, OnnxEmbedder, open_cross_encoder
-from threadkeep.models.rerankers import CrossEncoder
 from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings
 from threadkeep.testing.clock import START

@@ -12,7 +12,7 @@ from tests.moving.world import ANA, BOB, DAY, EMBEDDER, commit, embedding, fill,
 from threadkeep.storage.interface import Embedding, Put
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
-from threadkeep.transfer.service import Moving
+from threadkeep.transfer.copying import Moving
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from threadkeep.storage.interface import Batch, Delete, Position, Storage
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
-from threadkeep.transfer.service import Moving
+from threadkeep.transfer.copying import Moving
 from threadkeep.transfer.sources import MARKS, StorageSource
 
 
@@ -327,7 +327,7 @@ class Racing(Wrapped):
 
 
 def test_the_checksum_knows_no_order():
-    from threadkeep.transfer.models import Tally
+    from threadkeep.transfer.importer import Tally
 
     one, other = Tally(), Tally()
     for tally, order in ((one, "abc"), (other, "cab")):

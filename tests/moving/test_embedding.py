@@ -15,7 +15,7 @@ from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Position
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
-from threadkeep.transfer.service import Moving
+from threadkeep.transfer.copying import Moving
 
 
 @pytest.fixture

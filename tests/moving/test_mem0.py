@@ -15,11 +15,11 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Approval
-from threadkeep.proposals.codec import DUE, proposal_of
+from threadkeep.proposals.models import DUE, proposal_of
 from threadkeep.storage.interface import Put, Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.transfer.copying import Moving, reading_from
 from threadkeep.transfer.importer import Labels
-from threadkeep.transfer.service import Moving, reading_from
 from threadkeep.transfer.sources import ForeignSource, foreign_reader
 
 ROW: dict[str, Any] = {

@@ -22,9 +22,8 @@ from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.models import HashingEmbeddings
-from threadkeep.transfer.importer import Labels, mapping_of
-from threadkeep.transfer.models import Copied
-from threadkeep.transfer.service import Moving, reading_from
+from threadkeep.transfer.copying import Moving, reading_from
+from threadkeep.transfer.importer import Copied, Labels, mapping_of
 from threadkeep.transfer.sources import PAGE, ForeignSource, Reader, foreign_reader
 
 EMBEDDER = HashingEmbedder(dims=16)

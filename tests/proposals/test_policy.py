@@ -7,7 +7,7 @@ import pytest
 
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.memories.models import Kind, Speaker
-from threadkeep.proposals.policy import Policy, rules_of, spelled
+from threadkeep.proposals.models import Policy, rules_of, spelled
 
 
 class TestDefault:

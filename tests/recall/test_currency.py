@@ -10,7 +10,7 @@ import pytest
 from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.recall.currency import find_earlier
-from threadkeep.recall.rendering import line
+from threadkeep.recall.models import line
 from threadkeep.text.changes import change_in
 from threadkeep.text.claims import asks_for_several, parse_claim
 

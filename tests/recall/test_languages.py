@@ -8,8 +8,7 @@ import pytest
 
 import threadkeep
 from threadkeep.settings import Settings
-from threadkeep.text.languages import FUNCTION_WORDS, LANGUAGES, language_of, languages_of
-from threadkeep.text.tokenizing import alternatives, tokenise
+from threadkeep.text.tokenizing import FUNCTION_WORDS, LANGUAGES, alternatives, language_of, languages_of, tokenise
 
 KNOWN = {
     "english": ["My brother studies medicine in Porto.", "I was allergic to walnuts.", "We painted the kitchen blue."],

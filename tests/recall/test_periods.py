@@ -13,9 +13,8 @@ import threadkeep
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.scoring import near_events
-from threadkeep.text.dates import Span, Yearly, dates_in
-from threadkeep.text.languages import MONTHS
-from threadkeep.text.periods import TIME_WORDS, event_in, periods_in
+from threadkeep.text.dates import TIME_WORDS, Span, Yearly, dates_in, event_in, periods_in
+from threadkeep.text.tokenizing import MONTHS
 
 SAID = date(2023, 4, 18)  # a Tuesday
 EPOCH = date(1970, 1, 1)

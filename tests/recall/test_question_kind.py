@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.text.questions import question_kind
+from threadkeep.search.query import question_kind
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 import threadkeep
 from tests.fakes.loopback import LoopbackServer
 from threadkeep.errors import RerankerUnavailableError, SettingsError
-from threadkeep.models.rerankers import CrossEncoder
+from threadkeep.models.helper_models import CrossEncoder
 from threadkeep.recall.models import Recall
 from threadkeep.settings import Settings
 from threadkeep.testing.models import ScriptedModel

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import get_text_at_path
 
-from threadkeep.text.languages import Language
 from threadkeep.text.tokenizing import (
     MAX_TERMED_CHARACTERS,
+    Language,
     plain_words,
     texts_of,
     texts_of_each,

@@ -25,7 +25,7 @@ from typing_extensions import override
 from threadkeep.adapters.owned_items import require_owner
 from threadkeep.errors import ThreadkeepError
 from threadkeep.memories.models import Source
-from threadkeep.recall.rendering import block
+from threadkeep.recall.models import block
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep

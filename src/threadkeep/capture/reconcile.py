@@ -16,8 +16,7 @@ from threadkeep.capture.models import Candidate
 from threadkeep.capture.slot_history import Saying, bounded, in_force, runs_of, same_saying, to_memory, with_saying
 from threadkeep.ids import MemoryId, TurnId, short_digest
 from threadkeep.memories.models import TRUSTED, Approval, Kind, Memory, Speaker
-from threadkeep.proposals.models import Action, Proposal, Verdict
-from threadkeep.proposals.policy import by_default
+from threadkeep.proposals.models import Action, Proposal, Verdict, by_default
 from threadkeep.storage.interface import Expectation, Namespace
 from threadkeep.text.facts import ended_by
 from threadkeep.text.redaction import has_secret

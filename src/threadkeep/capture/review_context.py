@@ -12,8 +12,7 @@ from threadkeep.capture.models import Candidate
 from threadkeep.capture.reconcile import Propose
 from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
 from threadkeep.memories.models import Source, least_trusted
-from threadkeep.proposals.codec import proposal_put
-from threadkeep.proposals.models import Decision, Proposal
+from threadkeep.proposals.models import Decision, Proposal, proposal_put
 from threadkeep.proposals.reader import PolicyRepository, ProposalReader
 from threadkeep.proposals.repository import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.repository import Searcher
-    from threadkeep.proposals.policy import Policy
+    from threadkeep.proposals.models import Policy
 
 _WAITING: Final = 500
 """How many pending proposals are compared; a long inbox must not slow down learning."""

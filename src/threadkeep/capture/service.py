@@ -32,10 +32,10 @@ from threadkeep.capture.turns import (
 )
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.identity import Service, operation
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.observability import current_traceparent
-from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
 from threadkeep.text.redaction import redact

@@ -26,12 +26,19 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import override
 
-from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, ends_run
+from threadkeep.checkpoints.codec import (
+    AllowedType,
+    CheckpointPlace,
+    StrictSerializer,
+    encode_checkpoint,
+    encode_writes,
+    ends_run,
+    patch_type_allowlist,
+)
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, admit, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
-from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import Target, claimed_owner_of, come_after, run_of, thread_id_from
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError

@@ -10,19 +10,17 @@ import typer
 
 from threadkeep import __version__
 from threadkeep.cli import (
-    api_keys,
     chat,
     collections,
     conversations,
     installation,
     memories,
-    migration,
     owners,
     profile,
     proposals,
     queue,
     scopes,
-    serve,
+    service,
     storage,
     threads,
 )
@@ -97,11 +95,11 @@ app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(installation.agents)
 app.command(rich_help_panel="Operate")(installation.doctor)
-app.command(rich_help_panel="Operate")(serve.serve)
-app.command(rich_help_panel="Operate")(serve.mcp)
-app.add_typer(api_keys.app, name="api-keys", rich_help_panel="Operate")
+app.command(rich_help_panel="Operate")(service.serve)
+app.command(rich_help_panel="Operate")(service.mcp)
+app.add_typer(service.api_keys_app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(queue.worker)
-app.command(rich_help_panel="Operate")(migration.migrate)
+app.command(rich_help_panel="Operate")(service.migrate)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")

@@ -25,7 +25,7 @@ from threadkeep.cli.output import (
     wait,
 )
 from threadkeep.errors import optional_import
-from threadkeep.json_logs import use_log_format
+from threadkeep.observability import use_log_format
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
     from threadkeep.settings import Settings
+    from threadkeep.storage.encryption.key_store import VerificationReport
     from threadkeep.storage.encryption.storage import EncryptedStorage
-    from threadkeep.storage.encryption.verification import VerificationReport
     from threadkeep.storage.interface import Storage
-    from threadkeep.transfer.models import Checked, Copied
-    from threadkeep.transfer.service import Moving
+    from threadkeep.transfer.copying import Moving
+    from threadkeep.transfer.importer import Checked, Copied
     from threadkeep.transfer.sources import TransferSource
 
 T = TypeVar("T")
@@ -167,7 +167,7 @@ def _difference(here: dict[str, Any], there: dict[str, Any]) -> str:
 @app.command("re-embed")
 def re_embed(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Compute all vectors with the current embedding model. Repeat the command to continue after an interruption."""
-    from threadkeep.transfer.models import Embedded
+    from threadkeep.transfer.importer import Embedded
 
     with progress("Embedding", quiet=json) as bar:
 
@@ -250,7 +250,7 @@ def copy(
     Threads are copied with the storage that keeps them.
     """
     from threadkeep.registry import resolve_settings
-    from threadkeep.transfer.service import reading_from
+    from threadkeep.transfer.copying import reading_from
 
     settings = load_settings(data_dir)
     if overwrite and not dry_run:
@@ -313,7 +313,7 @@ async def _work_on(resolved: Settings, work: Callable[[Storage, Moving], Awaitab
     """Open the storage of *resolved*, do *work* with it, and close it."""
     from threadkeep.clock import SystemClock
     from threadkeep.registry import create_embedder, create_storage
-    from threadkeep.transfer.service import Moving, connected
+    from threadkeep.transfer.copying import Moving, connected
 
     clock = SystemClock()
     resolved = _with_long_timeouts(resolved)

@@ -27,9 +27,9 @@ from threadkeep.errors import (
     OwnerMismatchError,
     TooLargeError,
 )
+from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
 from threadkeep.models.base import EMBEDDER
-from threadkeep.service import Service, operation
 from threadkeep.storage.encoding import check_filter, encode_value, meets
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Partition, Put, Ref
 

@@ -43,9 +43,8 @@ from threadkeep.gateway.run_models import (
 )
 from threadkeep.gateway.stall_guard import StallGuard
 from threadkeep.ids import new_id
-from threadkeep.json_logs import OwnerDigests
 from threadkeep.models.base import SPEAKER_KEY
-from threadkeep.observability import log
+from threadkeep.observability import OwnerDigests, log
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep

@@ -27,8 +27,7 @@ from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.metrics import export_metrics
 from threadkeep.gateway.settings import GatewaySettings
-from threadkeep.json_logs import use_log_format
-from threadkeep.observability import log
+from threadkeep.observability import log, use_log_format
 from threadkeep.settings import Settings, load_settings
 
 if TYPE_CHECKING:

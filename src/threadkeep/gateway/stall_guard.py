@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import StorageUnavailableError
 from threadkeep.observability import log
-from threadkeep.probes import threads_answer
+from threadkeep.process_state import threads_answer
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep

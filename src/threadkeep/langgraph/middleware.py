@@ -53,8 +53,7 @@ from threadkeep.langgraph.identity import (
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, plain_messages, work_steps
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, log, span
-from threadkeep.recall.models import Recall, Recalled
-from threadkeep.recall.rendering import memory_context_text
+from threadkeep.recall.models import Recall, Recalled, memory_context_text
 from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
 

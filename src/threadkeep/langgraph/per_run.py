@@ -157,7 +157,7 @@ class PerRunOwnerView:
         """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``."""
         from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
 
-        from threadkeep.langgraph.agent import SYSTEM_PROMPT, resolve_model
+        from threadkeep.langgraph.agents import SYSTEM_PROMPT, resolve_model
 
         options.setdefault("system_prompt", SYSTEM_PROMPT)
         options.setdefault("checkpointer", self.checkpointer)

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.head import Strategy
     from threadkeep.container import Container, Services
-    from threadkeep.identity import Owner
-    from threadkeep.service import OwnerScope
+    from threadkeep.identity import Owner, OwnerScope
 
 T = TypeVar("T")
 

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ListedThread, ThreadStatus
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container, Services
-    from threadkeep.identity import Owner
+    from threadkeep.identity import Owner, OwnerScope
     from threadkeep.models.base import Message
-    from threadkeep.service import OwnerScope
 
 
 _SEARCHED: Final = 500

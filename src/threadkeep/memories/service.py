@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags
 from threadkeep.memories.models import EVERY, Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
-from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner

@@ -21,7 +21,7 @@ from threadkeep.memories.audited_writer import (
 )
 from threadkeep.memories.codec import ACCOUNTS, HEAD, SUMMARIES, head_ref, is_memory_namespace
 from threadkeep.memories.reader import MemoryReader
-from threadkeep.proposals.codec import DIGEST_KEY, PROPOSALS, TOMBSTONES
+from threadkeep.proposals.models import DIGEST_KEY, PROPOSALS, TOMBSTONES
 from threadkeep.storage.interface import Item, Storage, iterate_items
 
 if TYPE_CHECKING:

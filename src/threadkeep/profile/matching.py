@@ -17,9 +17,8 @@ import numpy as np
 
 from threadkeep.profile.defaults import OTHER_FACTS, OTHER_REQUESTS
 from threadkeep.profile.requests import acts_for_user, speaks_of_user
-from threadkeep.text.languages import language_of
 from threadkeep.text.semantics import straight
-from threadkeep.text.tokenizing import plain_words, tokenise
+from threadkeep.text.tokenizing import language_of, plain_words, tokenise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from threadkeep.search.query import is_declarative, is_interrogative
 from threadkeep.text.facts import statements
-from threadkeep.text.questions import is_declarative, is_interrogative
 from threadkeep.text.semantics import straight
 
 _LONGEST: Final = 400

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, SlotNotFoundError
+from threadkeep.identity import Service, operation
 from threadkeep.memories.models import NewMemory, RememberResult
-from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,17 +1,27 @@
-"""Proposals, decisions and tombstones: values."""
+"""Proposals, decisions, tombstones and policies: values, and how they are spelled as rows. Pure rules.
+
+A policy says which statements are kept by themselves, which need an approval, and which are never kept. It is a list of
+rules, ``what=verdict``, separated by commas. *What* is who stands behind a statement (``user``, ``import``,
+``assistant``, ``agent``, ``document``, ``tool``), a kind (``semantic``, ``episodic``, ``procedural``), or both
+(``tool.semantic``). The rule that names both is stronger than one that names one; of two that name one each, the
+stricter counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, get_args
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ProposalId
-from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags
+from threadkeep.memories.codec import moment_of, sources_of, spell_sources
+from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags, metadata_of, tags_of
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
+    TRUSTED,
     Kind,
     Memory,
     Source,
@@ -20,7 +30,7 @@ from threadkeep.memories.models import (
     html_table,
     shortened,
 )
-from threadkeep.storage.interface import Embedding
+from threadkeep.storage.interface import Due, Embedding, Expectation, Item, Namespace, Put
 
 Action: TypeAlias = Literal["add", "correct", "forget"]
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
@@ -264,3 +274,264 @@ def statement(text: Any, redact: Callable[[str], str]) -> str:
         msg = f"The text has {len(text):,} characters; a memory has at most {MAX_TEXT_CHARACTERS:,}. Split it."
         raise TooLargeError(msg, characters=len(text))
     return redact(text.strip())
+
+
+Rule: TypeAlias = tuple[Speaker | None, Kind | None]
+
+STRICTNESS: Final[tuple[Verdict, ...]] = ("auto", "ask", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Rules for statements; what none of them names is decided by :func:`by_default`.
+
+    Attributes:
+        rules: The verdict for a speaker, a kind, or both.
+        owner_rules: An owner's own, which count first; only what *rules* never keep stays so.
+        shared: Whether the owner is a scope that users share: then only its own rules let anything pass unasked.
+    """
+
+    rules: Mapping[Rule, Verdict] = field(default_factory=dict[Rule, Verdict])
+    owner_rules: Mapping[Rule, Verdict] = field(default_factory=dict[Rule, Verdict])
+    shared: bool = False
+
+    def verdict(self, kind: Kind, speaker: Speaker) -> Verdict:
+        """Return the verdict on a statement of *kind* with *speaker* as its least trusted source."""
+        general = _ruled(self.rules, kind, speaker) or by_default(kind, speaker)
+        if self.shared and general == "auto":
+            general = "ask"
+        return general if general == "never" else _ruled(self.owner_rules, kind, speaker) or general
+
+
+def by_default(kind: Kind, speaker: Speaker) -> Verdict:
+    """Return the verdict where no rule says: the user is believed, how to behave is always asked.
+
+    What others say of a turn is no history, so an episode that the user's words do not bear out is not kept.
+    """
+    if speaker not in TRUSTED and kind == "episodic":
+        return "never"
+    return "ask" if kind == "procedural" or speaker not in TRUSTED else "auto"
+
+
+def rules_of(text: str) -> dict[Rule, Verdict]:
+    """Read the rules of a policy.
+
+    Raises:
+        InvalidInputError: One sentence that names the rule to correct.
+    """
+    rules: dict[Rule, Verdict] = {}
+    for rule_text in filter(None, (part.strip() for part in text.split(","))):
+        what, equals, verdict = (part.strip() for part in rule_text.partition("="))
+        if not equals or verdict not in get_args(Verdict):
+            msg = f"A rule must be what=verdict with auto, ask or never, such as tool=never, got {rule_text[:80]!r}."
+            raise InvalidInputError(msg)
+        rule = _rule(what)
+        if rule[1] == "procedural" and verdict == "auto":
+            msg = f"How to behave is always asked; {rule_text[:80]!r} can only be ask or never."
+            raise InvalidInputError(msg)
+        rules[rule] = cast("Verdict", verdict)
+    return rules
+
+
+def _rule(what: str) -> Rule:
+    speakers, kinds = get_args(Speaker), get_args(Kind)
+    first, dot, second = what.partition(".")
+    if not dot and first in speakers:
+        return cast("Speaker", first), None
+    if not dot and first in kinds:
+        return None, cast("Kind", first)
+    if first in speakers and second in kinds:
+        return cast("Speaker", first), cast("Kind", second)
+    msg = (
+        f"{what[:80]!r} is not a kind of statement; give {', '.join(speakers)}, {', '.join(kinds)}, "
+        "or both as in tool.semantic."
+    )
+    raise InvalidInputError(msg)
+
+
+def spelled(rules: Mapping[Rule, Verdict]) -> str:
+    """Return *rules* as :func:`rules_of` reads them."""
+    return ", ".join(sorted(f"{'.'.join(part for part in rule if part)}={verdict}" for rule, verdict in rules.items()))
+
+
+def _ruled(rules: Mapping[Rule, Verdict], kind: Kind, speaker: Speaker) -> Verdict | None:
+    """Return what *rules* say; a rule for a speaker alone never lets pass how to behave."""
+    exact = rules.get((speaker, kind))
+    if exact is not None:
+        return exact
+    found = [rule for rule in (rules.get((speaker, None)), rules.get((None, kind))) if rule is not None]
+    strictest: Verdict | None = None
+    for verdict in STRICTNESS:
+        strictest = verdict if verdict in found else strictest
+    return "ask" if strictest == "auto" and kind == "procedural" else strictest
+
+
+PROPOSALS: Final = ".proposals"
+TOMBSTONES: Final = ".tombstones"
+POLICY: Final = ".policy"
+POLICY_KEY: Final = "memory"
+DIGEST_KEY: Final = "digest-key"
+"""Among the tombstones: the owner's key of the digests; it goes with the owner."""
+
+DUE: Final = "proposal"
+DECIDED_KEPT: Final = timedelta(days=90)
+"""How long a decided proposal can still be looked up."""
+
+
+def proposals_namespace(owner: Owner) -> Namespace:
+    """Return where the proposals about *owner* are."""
+    return (PROPOSALS, owner.label)
+
+
+def tombstones_namespace(owner: Owner) -> Namespace:
+    """Return where the tombstones of *owner* are."""
+    return (TOMBSTONES, owner.label)
+
+
+def policy_namespace(owner: Owner) -> Namespace:
+    """Return where *owner*'s own policy is."""
+    return (POLICY, owner.label)
+
+
+def proposal_put(proposal: Proposal, owner: Owner, *, expect: Expectation) -> Put:
+    """Return the put that writes *proposal*; one that waits is due when it lapses, a decided one goes in time."""
+    decision = proposal.decision
+    value = {
+        "action": proposal.action,
+        "text": proposal.text,
+        "kind": proposal.kind,
+        "sources": spell_sources(proposal.sources),
+        "trust": proposal.trust,
+        "reason": proposal.reason,
+        "memory_id": proposal.memory_id,
+        "base_revision": proposal.base_revision,
+        "base_text": proposal.base_text,
+        "created_at": proposal.created_at.isoformat(),
+        "expires_at": proposal.expires_at.isoformat(),
+        "state": proposal.state,
+        "key": proposal.key,
+        "tags": list(proposal.tags) or None,
+        "metadata": dict(proposal.metadata) or None,
+        "decision": _spell_decision(decision) if decision else None,
+    }
+    return Put(
+        proposals_namespace(owner),
+        proposal.proposal_id,
+        {name: field for name, field in value.items() if field is not None},
+        due=Due(DUE, proposal.expires_at) if proposal.state == "pending" else None,
+        ttl=None if proposal.state == "pending" else DECIDED_KEPT,
+        expect=expect,
+    )
+
+
+def proposal_of(item: Item) -> Proposal | None:
+    """Read a proposal; ``None`` where the row cannot be understood."""
+    value = item.value
+    created_at, expires_at = moment_of(value.get("created_at")), moment_of(value.get("expires_at"))
+    action, kind, trust, state = (value.get(name) for name in ("action", "kind", "trust", "state"))
+    text, memory_id = value.get("text"), value.get("memory_id")
+    known = action in get_args(Action) and kind in get_args(Kind) and trust in get_args(Speaker)
+    if created_at is None or expires_at is None or not known or state not in get_args(State):
+        return None
+    if not isinstance(text, str) or not isinstance(memory_id, str):
+        return None
+    base_revision, base_text, key = (value.get(name) for name in ("base_revision", "base_text", "key"))
+    return Proposal(
+        proposal_id=ProposalId(item.ref.key),
+        action=cast("Action", action),
+        text=text,
+        kind=cast("Kind", kind),
+        sources=sources_of(value.get("sources")),
+        trust=cast("Speaker", trust),
+        reason=str(value.get("reason", "")),
+        memory_id=MemoryId(memory_id),
+        base_revision=base_revision if isinstance(base_revision, int) else None,
+        base_text=base_text if isinstance(base_text, str) else None,
+        created_at=created_at,
+        expires_at=expires_at,
+        state=cast("State", state),
+        decision=_decision_of(value.get("decision")),
+        revision=item.revision,
+        key=key if isinstance(key, str) else None,
+        tags=tags_of(value.get("tags")),
+        metadata=metadata_of(value.get("metadata")),
+    )
+
+
+def tombstone_put(tombstone: Tombstone, owner: Owner, *, now: datetime) -> Put:
+    """Return the put that writes *tombstone*; it goes when it expires."""
+    value = {
+        "cause": tombstone.cause,
+        "text": tombstone.text,
+        "by": tombstone.by,
+        "at": tombstone.at.isoformat(),
+        "digests": sorted(tombstone.digests),
+        "authors": sorted(tombstone.authors),
+    }
+    return Put(
+        tombstones_namespace(owner),
+        tombstone.tombstone_id,
+        {name: field for name, field in value.items() if field not in (None, [])},
+        embedding=tombstone.embedding,
+        ttl=None if tombstone.expires_at is None else tombstone.expires_at - now,
+    )
+
+
+def tombstone_of(item: Item) -> Tombstone | None:
+    """Read a tombstone; ``None`` where the row is none."""
+    value = item.value
+    cause, at, text, digests = (value.get(name) for name in ("cause", "at", "text", "digests"))
+    moment = moment_of(at)
+    if cause not in get_args(Cause) or moment is None:
+        return None
+    return Tombstone(
+        tombstone_id=item.ref.key,
+        cause=cast("Cause", cause),
+        text=text if isinstance(text, str) else None,
+        at=moment,
+        by=str(value.get("by", "")),
+        expires_at=item.expires_at,
+        digests=_texts(digests),
+        embedding=item.embedding,
+        authors=_texts(value.get("authors")),
+    )
+
+
+def _texts(rows: object) -> frozenset[str]:
+    return (
+        frozenset(row for row in cast("list[object]", rows) if isinstance(row, str))
+        if isinstance(rows, list)
+        else frozenset()
+    )
+
+
+def _spell_decision(decision: Decision) -> dict[str, Any]:
+    row = {
+        "state": decision.state,
+        "by": decision.by,
+        "at": decision.at.isoformat(),
+        "text": decision.text,
+        "comment": decision.comment,
+        "memory_id": decision.memory_id,
+        "key": decision.key,
+    }
+    return {name: field for name, field in row.items() if field is not None}
+
+
+def _decision_of(row: object) -> Decision | None:
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", row)
+    state, by, at = fields.get("state"), fields.get("by"), moment_of(fields.get("at"))
+    if state not in ("approved", "rejected", "expired") or not isinstance(by, str) or at is None:
+        return None
+    text, comment, memory_id, key = (fields.get(name) for name in ("text", "comment", "memory_id", "key"))
+    return Decision(
+        state=state,
+        by=by,
+        at=at,
+        text=text if isinstance(text, str) else None,
+        comment=comment if isinstance(comment, str) else None,
+        memory_id=MemoryId(memory_id) if isinstance(memory_id, str) else None,
+        key=key if isinstance(key, str) else None,
+    )

@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.audited_writer import USER, AuditedWriter
-from threadkeep.proposals.codec import POLICY_KEY, policy_namespace, proposal_of, proposals_namespace
-from threadkeep.proposals.models import Decision, Proposal, State, Verdict
-from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
+from threadkeep.proposals.models import (
+    POLICY_KEY,
+    Decision,
+    Policy,
+    Proposal,
+    Rule,
+    State,
+    Verdict,
+    policy_namespace,
+    proposal_of,
+    proposals_namespace,
+    rules_of,
+    spelled,
+)
 from threadkeep.storage.interface import Delete, Item, Operation, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:

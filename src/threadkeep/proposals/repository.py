@@ -30,12 +30,8 @@ from threadkeep.memories.models import (
     checked_name,
     least_trusted,
 )
-from threadkeep.proposals.codec import (
-    DUE,
-    proposal_of,
-    proposal_put,
-)
 from threadkeep.proposals.models import (
+    DUE,
     MAX_COMMENT_CHARACTERS,
     Choice,
     Decision,
@@ -45,6 +41,8 @@ from threadkeep.proposals.models import (
     Proposed,
     State,
     checked,
+    proposal_of,
+    proposal_put,
     statement,
 )
 from threadkeep.proposals.reader import ProposalReader

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
 from threadkeep.proposals.models import Action, Choice, NewProposal, State
-from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Kind, Source
-    from threadkeep.proposals.models import DecisionResult, Proposal, Proposed, Tombstone
-    from threadkeep.proposals.policy import Policy
+    from threadkeep.proposals.models import DecisionResult, Policy, Proposal, Proposed, Tombstone
 
 
 class ProposalService(Service):

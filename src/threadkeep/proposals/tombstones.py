@@ -14,15 +14,16 @@ from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.codec import cosine
 from threadkeep.memories.models import ASKED, SAID, Source, sentences_in, without_sentences
-from threadkeep.proposals.codec import (
+from threadkeep.proposals.models import (
     DIGEST_KEY,
     PROPOSALS,
+    Proposal,
+    Tombstone,
     proposal_of,
     tombstone_of,
     tombstone_put,
     tombstones_namespace,
 )
-from threadkeep.proposals.models import Proposal, Tombstone
 from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Storage, read_items
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature

@@ -15,8 +15,7 @@ from threadkeep.profile.matching import ExampleVectors, ProfileMatcher
 from threadkeep.profile.requests import acts_for_user
 from threadkeep.profile.schema import Profile, SlotValue
 from threadkeep.recall.currency import find_earlier
-from threadkeep.recall.models import Recalled
-from threadkeep.recall.rendering import line
+from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.search.query import Query
 

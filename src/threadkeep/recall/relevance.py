@@ -11,8 +11,8 @@ from threadkeep.memories.models import ASKED, SAID
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
+    from threadkeep.search.query import QuestionKind
     from threadkeep.search.ranking import Ranking, Subject
-    from threadkeep.text.questions import QuestionKind
 
 LEAST_CLOSENESS: Final = 0.34
 """From so close on, a question is about something that is kept. Words alone are compared by another measure."""

@@ -19,9 +19,8 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.excerpts import excerpt
-from threadkeep.recall.models import Recalled
+from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.relevance import concerns, matters
-from threadkeep.recall.rendering import line
 from threadkeep.text.block import END, HEADING
 from threadkeep.text.facts import is_filler
 from threadkeep.text.semantics import gist_of

@@ -13,8 +13,7 @@ from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import short_digest
 from threadkeep.memories.codec import moment_of, put_of, uses_namespace
 from threadkeep.memories.models import Source
-from threadkeep.proposals.codec import proposal_put, proposals_namespace, tombstones_namespace
-from threadkeep.proposals.models import NewProposal
+from threadkeep.proposals.models import NewProposal, proposal_put, proposals_namespace, tombstones_namespace
 from threadkeep.scopes.models import (
     ROLES,
     Membership,

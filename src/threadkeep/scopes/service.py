@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.errors import RoleRequiredError
-from threadkeep.identity import Owner, checked_agent
+from threadkeep.identity import Owner, Service, checked_agent, operation
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import Source
 from threadkeep.proposals.models import NewProposal, State
 from threadkeep.scopes.experience import procedures
 from threadkeep.scopes.models import Membership, Role, SharedScope, checked_scope
-from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Forgotten, Kind, Memory

@@ -14,7 +14,7 @@ import numpy as np
 
 from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, WEIGHTS, Weights, runs
 from threadkeep.search.vectors import Column
-from threadkeep.text.periods import MAX_CHARACTERS, event_in, may_tell_of_time
+from threadkeep.text.dates import MAX_CHARACTERS, event_in, may_tell_of_time
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from threadkeep.search.vectors import VectorKind
     from threadkeep.storage.interface import Changes, Namespace, Position
     from threadkeep.storage.rows import ItemColumns
-    from threadkeep.text.languages import Language
+    from threadkeep.text.tokenizing import Language
 
 
 _SMALLEST_WASTE: Final = 256

@@ -1,4 +1,10 @@
-"""Parse a query once: its terms, names and dates, and what kind of question it is."""
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+"""Parse a query once: its terms, names and dates, and what kind of question it is.
+
+A question is about the user's own life and work, about the world, or open. The rules read the sentence that asks. A
+declarative sentence about the user (``My code throws an error, why?``) does not ask about the user; ``Which framework
+do we use?`` does.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,241 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Final, Literal, TypeAlias
 
-from threadkeep.text.dates import Span, Yearly, dates_in
-from threadkeep.text.languages import STOP_WORDS, Language
-from threadkeep.text.periods import periods_in
-from threadkeep.text.questions import QuestionKind, question_kind
+from threadkeep.text.dates import Span, Yearly, dates_in, periods_in
+from threadkeep.text.semantics import straight, words
 from threadkeep.text.slots import slots_asked
-from threadkeep.text.tokenizing import alternatives, plain_words
+from threadkeep.text.tokenizing import STOP_WORDS, Language, alternatives, plain_words
+
+QuestionKind: TypeAlias = Literal["own", "near", "open", "problem", "task"]
+"""``own``: about the user's own life or work. ``near``: about an arrangement or a way that may well be the user's.
+``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: a task or about the world."""
+
+_LONGEST: Final = 400
+"""A longer text is a story rather than a question."""
+_MAX_SENTENCES: Final = 8
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?;:。！？])\s+|(?<=[。！？])|\n+")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_LEAD: Final = re.compile(
+    r"(?i)^(?:(?:and|so|but|ok|okay|hey|hi|hello|well|now|also|then|right|sorry|thanks|please|pls|quick question|one more thing|by the way|btw"
+    r"|und|also|ach|übrigens|et|bon|alors|au fait|y|pues|oye|por cierto|e|então|olha|aliás|allora|bitte|por favor|s'il (?:te|vous) plaît|per favore)\b[\s,:!.–—-]*)+"
+)
+_ASIDE: Final = re.compile(
+    r"(?i)^(?:(?:do|can|could|would|will) you (?:please |still |also |happen to )*(?:remember|know|recall|remind me|tell me)(?: of| about| again)?"
+    r"|(?:please |just )?(?:remind|tell) me(?: again| once more)?(?: of| about)?|i(?:'ve| have)? (?:forgot(?:ten)?|can't remember|don't remember|wonder)"
+    r"|(?:what|which) (?:do|can|could) you (?:know|tell|remember)(?: me)?(?: of| about)?|you know)\b[\s,:]*"
+)
+"""Asks what is remembered; what follows is the question."""
+
+_OWN: Final = words(
+    """
+    i i'm i've i'd i'll me my mine myself we we're we've we'd we'll us our ours ourselves
+    ich mich mir mein meine meinen meinem meiner meines wir uns unser unsere unseren unserem unserer unseres
+    je j'ai moi mon ma mes nous notre nos
+    yo mí mi mis mío mía míos mías conmigo nosotros nosotras nuestro nuestra nuestros nuestras
+    eu mim meu minha meus minhas comigo nós nosso nossa nossos nossas
+    io mio mia miei mie noi nostro nostra nostri nostre
+    """
+)
+_DATIVE: Final = re.compile(
+    r"(?i)\b(?:(?:give|show|tell|teach|help|write|send|make|get|find|let|draw|explain|suggest|recommend|list|spell|translate|remind|bring|hand|offer|walk|guide|assist|convince|correct|quiz|ask|excuse|forgive|answer)\s+(?:to\s+|it\s+to\s+)?(?:me|us)\b(?!\s+(?:my|about my|of my|who i|what i|where i|when i|which))"
+    r"|let's|(?:explain|show|describe|recommend|suggest|say)\b[^.?!]{0,40}\bto me\b"
+    r"|(?:erklär|zeig|sag|gib|hilf|nenn|schreib|such|empfiehl|mach)\w*\s+(?:mir|uns)\b|kannst du (?:mir|uns)\b|können sie (?:mir|uns)\b|(?:aide|explique|donne|dis|montre|écris|rappelle)[sz]?-(?:moi|nous)\b|(?:peux|pourrais|pouvez|pourriez)[- ](?:tu|vous) m')"
+)
+_OF_WHICH_MEMORY: Final = re.compile(
+    r"(?i)\b(?:remind (?:me|us)|do you (?:still )?(?:remember|know|recall)|what do (?:you|i|we) know|(?:have i|did i) (?:told?|tell|mention(?:ed)?)|about (?:me|myself|us)\b)"
+)
+_FOR_ME: Final = re.compile(r"(?i)\bfor (?:me|us)\b|\bfür (?:mich|uns)\b|\bpour (?:moi|nous)\b|\bpara m(?:í|im)\b")
+
+_WH: Final = (
+    r"(?:who|whom|whose|what|what's|who's|where's|when's|how's|which|where|when|why|how"
+    r"|wer|wen|wem|wessen|was|welche[rsnm]?|wo|wohin|woher|womit|wofür|woran|worauf|wann|warum|wieso|weshalb|wie|wieviele?"
+    r"|qui|que|qu'est-ce|quoi|quel(?:le)?s?|où|quand|pourquoi|comment|combien"
+    r"|quién|quiénes|qué|cuál|cuáles|dónde|adónde|cuándo|cómo|cuánt[oa]s?"
+    r"|quem|o que|qual|quais|onde|aonde|quando|como|quant[oa]s?|por que|porque"
+    r"|chi|che|cosa|quale|quali|dove|perché|quanto|quanti|quante)"
+)
+_PREPOSITION: Final = (
+    r"(?:in|on|at|to|from|for|of|by|with|about|under|until|till|since|during|before|after|into|through|around|near|behind|between|among|against|within|per|as|out of"
+    r"|an|auf|aus|bei|bis|für|mit|nach|seit|über|um|unter|von|vor|zu|à|de|du|d'|dans|en|par|pour|sur|sous|avec|depuis|chez|a|con|por|para|desde|hasta|sobre|em|com|até|di|da|su|per|tra|fra)"
+)
+_INTERROGATIVE: Final = re.compile(
+    rf"(?i)^(?:¿\s*)?(?:(?:{_PREPOSITION}\s+){{0,2}}{_WH}\b"
+    r"|(?:do|does|did|am|is|are|was|were|have|has|had|can|could|will|would|shall|should|may|might|must|isn't|aren't|don't|doesn't|didn't|haven't|hasn't|can't)\s"
+    r"|(?:habe|hab|bin|ist|sind|war|darf|kann|muss|soll|haben|est-ce|ai-je|suis-je|tengo|tenho|ho|sono|any|anything|anyone)\b)"
+)
+_INNER_WH: Final = re.compile(rf"(?i)(?:^|[,;:–—-]\s*|\b(?:and|then|so|please)\s+)(?:{_PREPOSITION}\s+)?{_WH}\b")
+"""``After an outage, how much time is there?``: the question begins after a phrase."""
+
+_HOW_TO: Final = re.compile(
+    r"""(?ix)^(?:
+      how\ (?:do|can|could|would|should|might|shall|to)\ (?:i|we|you|one)\b | how\ to\b
+    | (?:can|could|may|should|shall|must|would|will)\ (?:i|we)\b | do\ (?:i|we)\ (?:need|have|want)\ to\b
+    | (?:what|which|where|when|who|whom|why)\b[^,.?!]{0,60}?\b(?:should|could|can|shall)\ (?:i|we)\b
+    | (?:what|which|where)\ (?:do|did|am|have)\ (?:i|we)\ (?:need\ to\b|have\ to\b|(?<=do\ i\ )(?:start|begin)\b|put\ (?:in|here)\b|do\ (?:if|when|now|next|about|with|here|wrong)\b|miss(?:ing)?\b|doing\ wrong\b|go(?:ne)?\ wrong\b|look\ for\b|write\b|say\b|type\b|enter\b|click\b|search\b|call\ (?:it|this|that)\b)
+    | (?:what|where)\ (?:am|are|did|have)\ (?:i|we)\ (?:doing\ wrong|missing|go\ wrong|gone\ wrong|overlooking)\b
+    | what(?:'s|\ is)\ (?:the\ )?(?:best|easiest|simplest|sanest|fastest|quickest|right|proper|correct|recommended|idiomatic|cleanest)\b
+    | wie\ (?:kann|soll|sollte|könnte)\ (?:ich|man|wir)\b | kann\ (?:ich|man)\b | wie\ (?:schreibt|macht|sagt)\ man\b | comment\ (?:puis-je|faire|peut-on|dois-je|trier|écrire)\b | (?:puis-je|est-ce\ que\ je\ peux)\b
+    | cómo\ (?:puedo|se|hago|podría|debo)\b | puedo\b | como\ (?:posso|faço|se|fazer|devo)\b | posso\b | come\ (?:posso|si|faccio|devo)\b
+    )"""
+)
+"""Asks for a way or for leave, which is about the world unless it names something of the user's."""
+_OUR_WAY: Final = re.compile(
+    r"(?i)^how (?:do|did|are|have|will|often do|frequently do) we\b(?!\s+(?:know|say|explain|prove|measure|define|calculate|compute|get|fix|solve|make|write|find|call this|pronounce|tell|interpret|derive|ensure)\b)"
+    r"|^how (?:do|did|am) i (?:like|prefer|take|want|spend|travel|get to|commute|earn|keep fit|feel|relax|unwind|synchroni[sz]e|sync|organi[sz]e|store|pay|usually|normally|typically|always|currently|spell my)\b"
+)
+_GENERIC_I: Final = re.compile(r"(?i)^i$|^we$|^one$|^ich$|^je$|^man$|^yo$|^eu$|^io$")
+
+_TASK: Final = re.compile(
+    r"""(?ix)^(?:(?:please|pls|kindly|just|now|then|can\ you|could\ you|would\ you|will\ you|help\ me(?:\ to)?|i\ need\ you\ to|i\ want\ you\ to|i'd\ like\ you\ to)\s+)*(?:
+      write|rewrite|reword|rephrase|paraphrase|draft|compose|create|generate|invent|design|draw|sketch|make|build|implement|code|program|refactor|debug|fix|solve|prove|derive|calculate|compute|convert|translate|summari[sz]e|explain
+    | compare|contrast|suggest|recommend|propose|give|show|list|enumerate|outline|define|find|look\ up|search|google|check|proof-?read|correct|edit|improve|shorten|expand|simplify|format|sort|count|continue|complete|finish|fill\ in
+    | analy[sz]e|review|critique|evaluate|rate|rank|pick|choose|brainstorm|imagine|pretend|act|role-?play|tell|teach|quiz|test|plan|schedule|prepare|parse|extract|classify|group|round|simulate|recite|rhyme|sing|turn\ this|put\ this|play|guess|estimate|factor|integrate|differentiate
+    | schreib\w*|übersetz\w*|erkläre?\w*|fasse|korrigier\w*|nenne?|gib|zeig\w*|mach\w*|berechne|vergleich\w*|rechne|écri[st]\w*|traduis\w*|explique\w*|résume\w*|corrige\w*|donne\w*|calcule\w*|compare\w*|escrib\w*|traduc\w*|explic\w*|resum\w*|corrig\w*|dame|calcula\w*|escrev\w*|traduz\w*|dê|scrivi|traduci|spiega\w*|riassumi|correggi|dammi|calcola
+    )\b"""
+)
+_ABOUT_THEM: Final = re.compile(
+    r"(?ix)^(?:(?:please|pls|just|now)\s+)*(?:name|describe|tell\ (?:me|us)|list|state|spell|sum\ up|summari[sz]e|recall|remind|say|outline|show|give|nenne?|sag|beschreib\w*|décris|décrivez|nomme|dis|describe|nombra|recuérdame|cuéntame|diga|descreva|lembre)\b"
+)
+_DECLARATIVE: Final = re.compile(
+    r"(?i)^(?:i|i'm|i've|i'd|i'll|my|we|we're|we've|we'll|our|it|it's|this|that|there|the|he|she|they|a|an|one|some|someone|somebody|everyone|ich|mein\w*|wir|unser\w*|je|j'\w+|mon|ma|mes|nous|notre|nos|yo|mi|mis|nuestr\w*|eu|meu|minha|nosso|nossa)\b"
+)
+_PROBLEM: Final = re.compile(
+    r"""(?ix)\b(?:
+      error|errors|exception|exceptions|traceback|stack\ ?trace|warning|warnings|segfault|bug|bugs|crash\w*|fail(?:s|ed|ing|ure)?|throws?|throwing|threw|raises?|hangs?|hanging|freez\w+|froze|frozen|broken|breaks|stuck|timed?\ ?out|timeouts?|undefined|null|nan|nil|infinite|leak\w*|loop|loops|regex|dict|dictionary|array|tuple|pointer|null|css|div|html|json|csv|yaml|xml|sql|dataframe
+    | compil\w+|linker|syntax|import|imports|variable|variables|function|functions|method|class|struct|lambda|recursion|query|queries|join|commit|commits|merge|conflicts?|rebase|pull\ request|diff|git|branch|dockerfile|makefile|script|scripts|snippet|terminal|console|unit\ tests?|test\ suite|debugger|breakpoint
+    | code|codebase|program|app|page|website|button|form|cursor|screen|laptop|computer|pc|phone|printer|wi-?fi|router|browser|battery|fan|keyboard|mouse|headphones|bluetooth
+    | doesn't\ work|won't\ (?:start|open|load|run|compile|build)|not\ working|keeps?\ (?:getting|failing|crashing|throwing|freezing)|any\ (?:idea|ideas|clue|help|thoughts)
+    )\b"""
+)
+"""Speaks of a program, a device or a fault: a problem of the moment."""
+_OF_FAULT: Final = re.compile(
+    r"(?i)^(?:why|how come)\b[\s,]*(?:(?:is|are|was|were|do|does|did|has|have|can|will|would|could)n't|won't|can't|(?:is|are|was|were|do|does|did|has|have)) (?:my|our)\b"
+)
+"""``Why won't my bread rise?`` looks for a cause."""
+_OF_STATE: Final = re.compile(
+    r"(?i)^(?:why|how come|warum|wieso|weshalb|pourquoi|por qué|por que|perché|is|are|was|were|does|do|did|has|have|can|could|will|would|should|what(?:'s| is| could be| might be) (?:wrong|causing|happening|going on|the (?:problem|issue|matter)))\b"
+)
+"""Asks whether or why something is so, not what or who it is."""
+_KIN: Final = re.compile(
+    r"""(?ix)\b(?:grand(?:ma|pa|dad|mum|mom|mother|father|parents)|granny|gran|nana|mum|mom|mummy|mommy|dad|daddy|auntie|the\ (?:kids|children|boys|girls|twins|baby|family|in-laws|grandchildren|little\ ones|dog|cat|pets?|landlord|neighbou?rs|boss|team|flat|house|apartment|office|garden|car|wedding|move|relocation|holiday|holidays|vacation|trip|project|client|budget|standup|sprint|retro|release|rota|company|team's)
+      | oma|opa|mama|papa|mamie|papi|maman|abuel[oa]|mamá|papá|vov[óô]|mamãe|papai|nonn[oa])\b"""
+)
+"""Named without an owner, these are the user's."""
+_HERE: Final = re.compile(
+    r"(?i)\b(?:here|at work|at home|at the office|in production|in staging|around here|hier|bei uns|ici|chez nous|aquí|aqui|in house|in-house)\b"
+)
+_YOUR_WAY: Final = re.compile(
+    r"(?i)\b(?:should|do|did|will|would|must|are|can) you\b.*\b(?:to me|with me|me|your|reply|answer|respond|write|speak|talk|address|explain|format|react|use|supposed)\b"
+    r"|\b(?:how|in (?:what|which)|what|which)\b.*\byour (?:answers?|replies|repl(?:y|ies)|responses?|tone|style|messages?|explanations?)\b"
+)
+"""How the assistant is to behave, which the user may have said."""
+_OF_ANSWERS: Final = re.compile(
+    r"(?i)\b(?:reply|replies|answers?|respond|responses?|write|speak|talk|address|call|explain|format|react|tone|style|apologi[sz]e|sign)\b"
+)
+_GENERIC_QUOTE: Final = re.compile(r"['\"]\w+['\"]")
+_ARRANGED: Final = re.compile(
+    r"""(?ix)^(?:(?:in|on|at|to|from|for|of|by|with|under|until|till|since|after|before)\ )*(?:
+      (?:when|where|who|whom|whose|how\ (?:often|frequently|long|much|soon|late|early|large|big|far\ back)|(?:what|which)\ (?:day|days|date|time|hour|weekday|floor|port|branch|room|team|person|release|tool|software|server|version))
+      (?:'s|\ is|\ are|\ does|\ do|\ has|\ have|\ may|\ must|\ should|\ can|\ will|\ needs?|\ gets?|\ keeps?|\ [a-z]+s)\b
+      | (?:what(?:'s|\ is)\ the\ (?:\w+\ ){0,3}(?:limit|deadline|budget|rule|policy|convention|count|schedule|plan|password\ policy|name|number|address|port|version)\ (?:for|of|in|on|at))
+      | how\ (?:\w+\ ){1,2}(?:may|must|can)\b
+    )"""
+)
+"""Asks in the present tense who does something, when and where: for an arrangement, of which there are many."""
+_GENERIC: Final = re.compile(r"(?:['\"]\w)|(?<=[a-z,] )(?-i:[A-Z])\w|(?i:\b(?:a|an)\b)")
+"""A quoted word, a name or ``a`` tells that any such thing is asked about."""
+_ELLIPTIC_SELF: Final = re.compile(
+    r"""(?ix)\b(?:estoy|soy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
+      | estou|sou|tenho|moro|faço|posso|devo|quero|costumo|preciso|bebo|prefiro|gosto|ganho|pago|jogo|estudo|falo|durmo|aprendo|chamo|nasci|comprei|disse|trabalho|viajo|corro|cozinho
+      | abito|lavoro|faccio|posso|devo|voglio|preferisco|gioco|parlo|dormo|sono\ nat[oa]|mi\ (?:piace|chiamo))\b"""
+)
+"""First persons of languages that leave out the pronoun."""
+
+
+_FIRST: Final[tuple[QuestionKind, ...]] = ("own", "open", "near", "task")
+"""The kind of a text with several sentences is the first of these that one of them has."""
+
+
+def is_interrogative(sentence: str) -> bool:
+    """Return whether *sentence* begins as a question."""
+    return "?" in sentence or _INTERROGATIVE.match(straight(sentence)) is not None
+
+
+def is_declarative(sentence: str) -> bool:
+    """Return whether *sentence* begins as a statement."""
+    return _DECLARATIVE.match(straight(sentence)) is not None
+
+
+@lru_cache(maxsize=1024)
+def question_kind(text: str) -> QuestionKind:
+    """Return what kind of question *text* is; of more than 400 characters: ``open``."""
+    if len(text) > _LONGEST:
+        return "open"
+    said = [one for one in _SENTENCE.split(straight(text).strip()) if one.strip()][:_MAX_SENTENCES]
+    kinds: list[QuestionKind] = [_kind(one.strip()) for one in said]
+    kind = min(kinds, key=_FIRST.index) if kinds else _FIRST[-1]
+    # "My build hangs. What do we use there?" asks about what was just told.
+    told = [one for one, each in zip(said, kinds, strict=True) if each != "own"]
+    return "problem" if kind in ("own", "open") and any(_PROBLEM.search(one) for one in told) else kind
+
+
+def _kind(sentence: str) -> QuestionKind:
+    """Return the kind of one sentence."""
+    said = _LEAD.sub("", sentence, count=1)
+    recalls = _OF_WHICH_MEMORY.search(said) is not None
+    rest = _ASIDE.sub("", said, count=1) or said
+    own = _has_own(_DATIVE.sub(" ", _FOR_ME.sub(" ", rest)))
+    asks = rest is not said or _INTERROGATIVE.match(rest) is not None
+    if not asks and _ABOUT_THEM.match(rest) and (own or recalls):
+        return "own"
+    if not asks and _TASK.match(rest):
+        return "open" if own else "task"
+    if recalls and rest is not said and not own:
+        return "near"
+    if not asks and not _DECLARATIVE.match(rest):
+        asks = _INNER_WH.search(rest) is not None
+    if recalls and (own or _has_own(rest)):
+        return "own"
+    if asks:
+        return _kind_asked(rest, own=own)
+    return "open" if own or _has_own(rest) else "task"
+
+
+def _kind_asked(rest: str, *, own: bool) -> QuestionKind:
+    """Return the kind of a question; *own*: whether it has a word of the first person."""
+    is_problem = _PROBLEM.search(rest) is not None
+    is_how_to = _HOW_TO.match(rest) is not None
+    if _YOUR_WAY.search(rest) and not is_problem:
+        return "own" if _OF_ANSWERS.search(rest) else "near"
+    if not own:
+        if not is_problem and ((_ELLIPTIC_SELF.search(rest) and not is_how_to) or _FOR_ME.search(rest)):
+            return "own"
+        arranged = _ARRANGED.match(rest) and not _GENERIC.search(rest)
+        return "near" if arranged or _KIN.search(rest) or _HERE.search(rest) else "task"
+    if is_how_to and _OUR_WAY.search(rest) is None:
+        if is_problem or _GENERIC_QUOTE.search(rest):
+            return "open"
+        return "own" if _has_more_than_subject(rest) else "near"
+    return "open" if _OF_FAULT.match(rest) or (is_problem and _OF_STATE.match(rest)) else "own"
+
+
+def _has_own(text: str) -> bool:
+    return any(word.casefold() in _OWN for word in _WORD.findall(text))
+
+
+def _has_more_than_subject(text: str) -> bool:
+    """Return whether a word of the first person is left beside the subject ``I`` or ``we``."""
+    own = [word for word in _WORD.findall(text) if word.casefold() in _OWN]
+    return sum(_GENERIC_I.match(word) is None for word in own) > 0
+
 
 MAX_QUERY_CHARACTERS: Final = 32_768
 """The rest of a longer query is ignored."""
 
-_LONGEST: Final = 400
 """A longer text is a story rather than a question; its capitals say little."""
 
 _ABOUT_ME: Final = re.compile(

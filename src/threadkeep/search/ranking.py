@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from threadkeep.search.scoring import Spread
     from threadkeep.search.vectors import Rows
     from threadkeep.search.vectorstores.base import NearItem
-    from threadkeep.text.languages import Language
+    from threadkeep.text.tokenizing import Language
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from threadkeep.search.vectors import Precision
     from threadkeep.search.vectorstores.base import NearItem, VectorEngine
     from threadkeep.storage.interface import Changes, Namespace, Partition, Position, Storage
-    from threadkeep.text.languages import Language
+    from threadkeep.text.tokenizing import Language
 
 
 VECTORS: Final = "vectors"

@@ -11,9 +11,8 @@ import re
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from threadkeep.text.languages import STOP_WORDS
 from threadkeep.text.semantics import straight
-from threadkeep.text.tokenizing import tokenise
+from threadkeep.text.tokenizing import STOP_WORDS, tokenise
 
 Change: TypeAlias = Literal["correction", "change"]
 

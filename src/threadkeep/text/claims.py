@@ -16,9 +16,8 @@ from itertools import pairwise
 from typing import Final
 
 from threadkeep.text.changes import adds_to_it, change_in, count_marks, subjects_of
-from threadkeep.text.languages import FUNCTION_WORDS, STOP_WORDS, language_of
 from threadkeep.text.semantics import straight, words
-from threadkeep.text.tokenizing import tokenise
+from threadkeep.text.tokenizing import FUNCTION_WORDS, STOP_WORDS, language_of, tokenise
 
 _MAX_CHARACTERS: Final = 400
 _MOST_SHARED: Final = 3

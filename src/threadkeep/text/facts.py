@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from threadkeep.text import lasting
-from threadkeep.text import personal_languages as languages
 from threadkeep.text.lasting import has_happened
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, speaks_of_self, straight, words
@@ -59,7 +58,7 @@ _LONGEST_UNWANTED: Final = 128
 def unwanted(text: str) -> bool:
     """Return whether the person asks that nothing of *text* is remembered."""
     small = straight(text).lower()
-    if languages.unwanted(small):
+    if lasting.unwanted(small):
         return True
     for start in range(0, len(small), _PIECE):
         stop = start + _PIECE + _LONGEST_UNWANTED
@@ -341,7 +340,7 @@ _MOST_FILLER_WORDS: Final = 7
 def is_filler(sentence: str) -> bool:
     """Return whether *sentence* is short and names nothing: no person, name, number or thing of the user's."""
     said = straight(sentence)
-    if len(said.split()) > _MOST_FILLER_WORDS or languages.unspaced(said) or speaks_of_self(said):
+    if len(said.split()) > _MOST_FILLER_WORDS or lasting.unspaced(said) or speaks_of_self(said):
         return False
     return not _anchored(said)
 
@@ -365,7 +364,7 @@ def is_standing(statement: str) -> bool:
 
 
 def _is_standing_rule(said: str) -> bool:
-    return _STANDING.match(said) is not None or languages.standing(said)
+    return _STANDING.match(said) is not None or lasting.standing(said)
 
 
 def addresses(sentence: str) -> bool:
@@ -471,11 +470,11 @@ def _score(text: str) -> float:
         base = 1.5
     elif base == 0.0 and (base := lasting.score(own, said)):
         return base
-    return base + _details(said, anchored=anchored) if base else languages.score(text)
+    return base + _details(said, anchored=anchored) if base else lasting.score_other(text)
 
 
 def _is_sized(said: str) -> bool:
-    count = len(said.split()) + said.count("'") + languages.unspaced(said)  # "I'm vegan" has three
+    count = len(said.split()) + said.count("'") + lasting.unspaced(said)  # "I'm vegan" has three
     return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
 
 

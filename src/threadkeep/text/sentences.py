@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.text import personal_languages as languages
+from threadkeep.text import lasting
 from threadkeep.text.semantics import plain, words
 
 MAX_CHARACTERS: Final = 32_768
@@ -165,7 +165,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _is_task(sentence: str) -> bool:
-    return _TASK.match(sentence) is not None or languages.is_task(sentence)
+    return _TASK.match(sentence) is not None or lasting.is_task(sentence)
 
 
 def _typed(text: str) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from threadkeep.errors import InvalidInputError, NotAStorageError, optional_import
-from threadkeep.transfer.importer import ForeignItem
-from threadkeep.transfer.models import LeftOut
+from threadkeep.transfer.importer import ForeignItem, LeftOut
 from threadkeep.transfer.sources import PAGE, reading, shown
 
 if TYPE_CHECKING:

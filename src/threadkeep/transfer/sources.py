@@ -19,8 +19,17 @@ from threadkeep.memories.codec import MEMORIES, value_of
 from threadkeep.memories.models import Approval, Memory, Source
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import Item, Partition, Storage, iterate_pages, iterate_partitions
-from threadkeep.transfer.importer import ForeignItem, Labels, LeftOutError, UnmappedLabelError, arrived, shape_of
-from threadkeep.transfer.models import LeftOut, TransferItem, entry_of
+from threadkeep.transfer.importer import (
+    ForeignItem,
+    Labels,
+    LeftOut,
+    LeftOutError,
+    TransferItem,
+    UnmappedLabelError,
+    arrived,
+    entry_of,
+    shape_of,
+)
 
 PAGE: Final = 200
 """Entries at a time; a value may have 4 MiB."""

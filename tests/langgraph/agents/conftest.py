@@ -11,7 +11,7 @@ import pytest
 
 import threadkeep
 from tests.langgraph.agents.vendors import TOKENS, Vendors, serving
-from threadkeep.langgraph.agents.servers import SHIPPED
+from threadkeep.langgraph.agent_servers import SHIPPED
 from threadkeep.testing import HashingEmbedder
 
 VARIABLES = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import SettingsError
-from threadkeep.langgraph.agents.servers import Declaration, declared, read
+from threadkeep.langgraph.agent_servers import Declaration, declared, read
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p", "url": "https://mcp.example.org/mcp", "tools": ["look"]}
 WRITING = ("write", "create", "save", "add_", "merge_pull", "send", "run_script", "run_query")

@@ -13,7 +13,7 @@ import pytest
 import threadkeep
 from tests.langgraph.agents.conftest import VARIABLES
 from tests.langgraph.agents.vendors import NOT_DECLARED, Vendors
-from threadkeep.langgraph.agents.servers import AgentStatus
+from threadkeep.langgraph.agent_servers import AgentStatus
 
 ORDER = ["github", "gitlab", "slack", "aws", "splunk"]
 

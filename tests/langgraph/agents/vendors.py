@@ -25,7 +25,7 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 
-from threadkeep.langgraph.agents.servers import read
+from threadkeep.langgraph.agent_servers import read
 
 TOKENS: Final = {
     "github": "github-token-3f9a61c07be245d8",

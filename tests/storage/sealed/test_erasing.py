@@ -10,8 +10,8 @@ import pytest
 
 from tests.storage.sealed.world import ANA, BOB, KEY, NOTES, Files, commit, get, note, text_of
 from threadkeep.errors import PartitionErasedError, SealError
+from threadkeep.storage.encryption.key_store import verify
 from threadkeep.storage.encryption.storage import EncryptedStorage
-from threadkeep.storage.encryption.verification import verify
 from threadkeep.storage.interface import Batch, Due, Partition, Position, Put
 from threadkeep.storage.sqlite.storage import SqliteStorage
 

@@ -14,8 +14,7 @@ from tests.storage.sealed.world import ANA, BOB, KEY, Files, commit, note, text_
 from threadkeep.errors import DamagedItemError, SealError, SettingsError
 from threadkeep.storage.encryption import MARKER, refuse_encrypted
 from threadkeep.storage.encryption.cipher import new_master_key
-from threadkeep.storage.encryption.key_store import MasterKeys
-from threadkeep.storage.encryption.verification import verify
+from threadkeep.storage.encryption.key_store import MasterKeys, verify
 from threadkeep.storage.interface import Partition, Stats
 from threadkeep.storage.sqlite.storage import SqliteStorage
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.storage.sealed.world import ANA, BOB, NOTES, Files, commit, get, note, text_of
 from threadkeep.errors import DamagedItemError
+from threadkeep.storage.encryption.key_store import verify
 from threadkeep.storage.encryption.storage import EncryptedStorage
-from threadkeep.storage.encryption.verification import verify
 from threadkeep.storage.interface import Due, Item, Ref
 
 HOUR: Final = timedelta(hours=1)

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.recall.excerpts import excerpt
-from threadkeep.recall.models import Recalled
-from threadkeep.recall.rendering import line
+from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.selection import estimate_tokens, fit
 from threadkeep.search.query import parse_query
 from threadkeep.text.block import END, HEADING

@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.recall.rendering import line
+from threadkeep.recall.models import line
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep_evals.metrics import share_interval, told_interval
 from threadkeep_evals.personal import Outcome, ToldMemory, matches, open_told

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
-from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
+from threadkeep.capture.extractors.structured import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long

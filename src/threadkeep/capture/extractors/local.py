@@ -28,9 +28,8 @@ from threadkeep.text.facts import (
     topic_to_forget,
     unwanted,
 )
-from threadkeep.text.lasting import is_taken_back
+from threadkeep.text.lasting import is_taken_back, unspaced
 from threadkeep.text.pastes import is_pasted, pasted_paragraphs
-from threadkeep.text.personal_languages import unspaced
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
 

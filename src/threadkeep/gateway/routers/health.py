@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.gateway.auth import check_issuers
-from threadkeep.probes import PROBE_SECONDS
+from threadkeep.process_state import PROBE_SECONDS
 
 router = APIRouter(tags=["health"])
 

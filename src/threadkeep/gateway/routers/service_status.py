@@ -17,7 +17,7 @@ from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit
 from threadkeep.gateway.routers.admin import Administrator
 from threadkeep.gateway.routers.me import QueuedBody, queued_body
-from threadkeep.probes import probe_parts
+from threadkeep.process_state import probe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

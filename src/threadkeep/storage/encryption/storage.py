@@ -45,8 +45,14 @@ from threadkeep.storage.encryption.cipher import (
     ReplacedError,
     stored_partition,
 )
-from threadkeep.storage.encryption.key_store import MARKER_ITEMS, Deployment, open_deployment, rewrap_marker
-from threadkeep.storage.encryption.verification import VerificationReport, verify
+from threadkeep.storage.encryption.key_store import (
+    MARKER_ITEMS,
+    Deployment,
+    VerificationReport,
+    open_deployment,
+    rewrap_marker,
+    verify,
+)
 from threadkeep.storage.interface import (
     Batch,
     Changes,

@@ -1,0 +1,210 @@
+"""``threadkeep serve``, ``mcp``, ``api-keys`` and ``migrate``: run Threadkeep for other programs."""
+
+from __future__ import annotations
+
+import getpass
+import signal
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from threadkeep.cli.output import (
+    CommandGroup,
+    DataDir,
+    Json,
+    Yes,
+    confirm,
+    emit,
+    full_id,
+    load_settings,
+    missing_database,
+    open_memory,
+    plain,
+    run,
+    wait,
+)
+from threadkeep.cli.storage import Url
+from threadkeep.errors import InvalidInputError, optional_import
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from threadkeep.client import Threadkeep
+    from threadkeep.gateway.auth.api_keys import ApiKey, ApiKeys
+    from threadkeep.settings import Settings
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="The address to bind.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port; 0: a free one.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="How many processes.")] = 1,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            help="A function that gets the client and returns a compiled graph, as `module:attribute`.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Serve the agent and its memory over HTTP until SIGTERM or Ctrl-C."""
+    with optional_import("threadkeep serve", extra="serve"):
+        from threadkeep.gateway.serve import serve as run_server
+
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    run_server(host, port, workers=workers, graph=graph)
+
+
+def mcp(
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", help="The user; unset: that of the operating system.", show_default=False),
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    review: Annotated[bool, typer.Option("--review", help="Let the client decide on proposals.")] = False,
+) -> None:
+    """Serve one user's memory to an MCP client over standard input and output."""
+    with optional_import("threadkeep mcp", extra="mcp"):
+        from threadkeep.mcp_server import stdio
+
+    async def run() -> None:
+        async with open_memory(data_dir) as tk:
+            await stdio.serve(tk, user or getpass.getuser(), review=review)
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread that reads standard input cannot be interrupted
+    wait(run())
+
+
+api_keys_app = typer.Typer(
+    cls=CommandGroup, help="Keys with which programs use the gateway: create, list, revoke.", no_args_is_help=True
+)
+
+
+@api_keys_app.command()
+def create(
+    user: Annotated[str, typer.Option("--user", "-u", help="The user whom the key acts as.")],
+    scope: Annotated[list[str], typer.Option(help="A scope, such as chat or memory:read; may be repeated.")],
+    tenant: Annotated[str, typer.Option(help="The tenant of the user: the issuer of tokens.")] = "",
+    name: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    days: Annotated[int | None, typer.Option(min=1, help="After how many days it expires; unset: never.")] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Create a key and print its secret once."""
+
+    async def created(tk: Threadkeep) -> tuple[str, ApiKey]:
+        from threadkeep.identity import Owner
+
+        lifetime = None if days is None else timedelta(days=days)
+        return await _keys(tk).create(Owner(user, tenant), scope, name=name, lifetime=lifetime)
+
+    secret, key = run(created, data_dir, creates=True)
+    emit({"secret": secret, **_fields(key)}, [secret], json=json)
+
+
+@api_keys_app.command("list")
+def list_(data_dir: DataDir = None, *, json: Json = False) -> None:
+    """List the keys, oldest first; secrets are not kept."""
+    keys = run(lambda tk: _keys(tk).list(), data_dir)
+    emit([_fields(key) for key in keys], map(_line, keys) if keys else ["There are no API keys."], json=json)
+
+
+@api_keys_app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `list` shows it, or its first characters.")],
+    data_dir: DataDir = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Remove a key; running gateways refuse it within 5 seconds."""
+
+    async def found(tk: Threadkeep) -> str:
+        return full_id(key_id, [key.key_id for key in await _keys(tk).list()], noun="API keys")
+
+    whole = run(found, data_dir)
+    confirm(f"Revoke the API key {whole}?", yes=yes)
+    revoked = run(lambda tk: _keys(tk).revoke(whole), data_dir)
+    emit({"key_id": whole, "revoked": revoked}, [f"Revoked {whole}"], json=json)
+
+
+def _keys(tk: Threadkeep) -> ApiKeys:
+    from threadkeep.clock import SystemClock
+
+    with optional_import("threadkeep api-keys", extra="serve"):
+        from threadkeep.gateway.auth.api_keys import ApiKeys
+
+    return ApiKeys(tk.store, SystemClock())
+
+
+def _fields(key: ApiKey) -> dict[str, Any]:
+    return {name: getattr(key, name) for name in type(key).__slots__}
+
+
+def _line(key: ApiKey) -> str:
+    expires = f"until {key.expires_at:%Y-%m-%d}" if key.expires_at else "for ever"
+    used = f"used {key.used_at:%Y-%m-%d %H:%M}" if key.used_at else "unused"
+    return f"{key.key_id}  {plain(key.user_id)}  {' '.join(key.scopes)}  {expires}  {used}  {plain(key.name)}"
+
+
+def migrate(
+    url: Url = None,
+    data_dir: DataDir = None,
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; the exit code is 1 if something is to be migrated.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Create the tables of the storage and of the checkpointer, or migrate them to this version.
+
+    Current tables stay unchanged. With THREADKEEP_MIGRATE=check only this command changes tables. With
+    THREADKEEP_MIGRATION_POSTGRES_DSN it works as that user, and admits the user of the memories' URL.
+    """
+    import threadkeep
+    from threadkeep.registry import resolve_settings
+    from threadkeep.storage.interface import ServerUsers
+
+    settings = load_settings(data_dir).model_copy(update={"migrate": "check" if check else "auto", "capture": "off"})
+    resolved = resolve_settings(url, settings)
+    if check and (missing := missing_database(resolved)) is not None:
+        msg = f"The database {missing} does not exist; correct the URL, or run threadkeep migrate."
+        raise InvalidInputError(msg)
+    running = None if check else _running_user(resolved)
+    if running is not None:
+        fields = [name for name in ("store_postgres_dsn", "checkpoint_postgres_dsn") if _url(resolved, name) == running]
+        resolved = resolved.model_copy(update=dict.fromkeys(fields, resolved.migration_postgres_dsn))
+
+    async def migrated(running: str | None) -> tuple[str, str | None]:
+        async with threadkeep.open(settings=resolved, embedder="none") as tk:
+            place, user = (await tk.ready()).storage, None
+            backend = tk.app.backend
+            if running is not None and isinstance(backend, ServerUsers):
+                user = await tk.app.event_loop.run(backend.admit(running))
+            return place, user
+
+    (storage, user), checkpointer = wait(migrated(running)), settings.checkpoint_type
+    threads = f", and so is the checkpointer ({checkpointer})" if checkpointer else ""
+    admitted = f" {user} may use it." if user else ""
+    emit(
+        {"storage": storage, "checkpointer": checkpointer, "migrated": not check, "user": user},
+        [f"{storage} is up to date{threads}.{admitted}"],
+        json=json,
+    )
+
+
+def _running_user(settings: Settings) -> str | None:
+    """Return the URL of the processes' user if another user migrates."""
+    if settings.store_type != "postgres" or settings.migration_postgres_dsn is None:
+        return None
+    return _url(settings, "store_postgres_dsn")
+
+
+def _url(settings: Settings, field: str) -> str | None:
+    value: SecretStr | None = getattr(settings, field)
+    return None if value is None else value.get_secret_value()
