@@ -27,12 +27,11 @@ def digest(*parts: str) -> bytes:
     Each part is framed by its length, so ``("ab", "c")`` and ``("a", "bc")`` never meet, and any
     text has a digest of its own: lone surrogates, NUL, and two halves that only look like a pair.
     """
-    framed = hashlib.sha256()
+    framed = b""
     for part in parts:
         text = part.encode("utf-8", "surrogatepass")
-        framed.update(b"%d:" % len(text))
-        framed.update(text)
-    return framed.digest()
+        framed += b"%d:%b" % (len(text), text)
+    return hashlib.sha256(framed).digest()
 
 
 def short_digest(*parts: str) -> str:

@@ -154,12 +154,12 @@ class Services:
         self._postgres_pool = postgres_pool
         self._profile = profile
         self._replicator = self._make_replicator()
+        self._immediate = storage if isinstance(storage, ImmediateReads) else None
 
     def try_epoch(self, owner: Owner) -> str | None:
         """Return the owner's epoch without I/O on a server, from any thread; ``None``: await the storage for it."""
-        if not isinstance(self.storage, ImmediateReads):
-            return None
-        position = self.storage.try_position(owner.partition)
+        storage = self._immediate
+        position = None if storage is None else storage.try_position(owner.partition)
         return None if position is None else position.epoch
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:

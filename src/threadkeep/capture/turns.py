@@ -97,6 +97,10 @@ TURN_SPACING: Final = timedelta(milliseconds=1)
 
 State: TypeAlias = Literal["pending", "done", "failed"]
 
+_STATES: Final = frozenset(get_args(State))
+_ROLES: Final = frozenset(get_args(Role))
+_KINDS: Final = frozenset(get_args(Kind))
+
 
 @dataclass(frozen=True)
 class SpokenTurn:
@@ -389,7 +393,7 @@ def record_of(item: Item) -> TurnRecord | None:
     """Read a turn record; ``None`` where the row cannot be understood."""
     value = item.value
     state, at = value.get("state"), value.get("at")
-    if state not in get_args(State) or not isinstance(at, str):
+    if state not in _STATES or not isinstance(at, str):
         return None
     try:
         moment = datetime.fromisoformat(at)
@@ -461,7 +465,7 @@ def _messages(rows: object) -> list[Message]:
             continue
         fields = cast("Mapping[str, Any]", row)
         role, text, key = fields.get("role"), fields.get("text"), fields.get("message_id")
-        if role in get_args(Role) and isinstance(text, str):
+        if role in _ROLES and isinstance(text, str):
             found.append(Message(cast("Role", role), text, MessageId(key) if isinstance(key, str) else None))
     return found
 
@@ -469,7 +473,7 @@ def _messages(rows: object) -> list[Message]:
 def _not_kept(rows: object) -> Iterator[NotKept]:
     for row in cast("list[object]", rows) if isinstance(rows, list) else []:
         match row:
-            case [str() as kind, str() as reason, (str() | None) as message_id] if kind in get_args(Kind):
+            case [str() as kind, str() as reason, (str() | None) as message_id] if kind in _KINDS:
                 yield NotKept(cast("Kind", kind), reason, MessageId(message_id) if message_id else None)
             case _:
                 pass

@@ -149,6 +149,7 @@ class Retriever:
         self._telling = storage if isinstance(storage, ImmediateReads) else None
         self._embedder = embedder
         self._immediate = embedder if isinstance(embedder, ImmediateEmbedder) else None
+        self._embed_queries = embedder.embed_queries if isinstance(embedder, QueryEmbedder) else None
         self._clock = clock
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
@@ -425,9 +426,7 @@ class Retriever:
     async def _embed(self, texts: Sequence[str], *, questions: bool = False) -> NDArray[np.float32] | None:
         if self._embedder is None:
             return None
-        embed = self._embedder.embed
-        if questions and isinstance(self._embedder, QueryEmbedder):
-            embed = self._embedder.embed_queries
+        embed = self._embed_queries if questions and self._embed_queries else self._embedder.embed
         try:
             async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
                 with asking():

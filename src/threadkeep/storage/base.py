@@ -372,7 +372,7 @@ class StorageBase(ABC):
         """
 
     @abstractmethod
-    async def _commit(self, batch: EncodedBatch) -> Position:
+    def _commit(self, batch: EncodedBatch) -> Awaitable[Position]:
         """Apply *batch* as :func:`~threadkeep.storage.rows.plan_commit` says, all or nothing, and return its position.
 
         Raises:

@@ -61,6 +61,7 @@ _CACHED_CHARACTERS: Final = 1_000
 _TEXT: Final = frozenset({str})
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 """Types that JSON has as they are; a flat object of them needs no further check."""
+_CONTAINERS: Final = (dict, list, tuple)
 
 _encode: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
@@ -82,7 +83,7 @@ class Cursor(NamedTuple):
     key: str
 
 
-encode_text: Final[Callable[[str], str]] = _encode
+encode_text: Final[Callable[[str], str]] = json.encoder.encode_basestring_ascii
 """Return a text as a JSON string in ASCII."""
 
 
@@ -298,23 +299,23 @@ def _check_json(value: object) -> None:
                 raise InvalidInputError(msg)
             parts = fields.values()
         for inner in parts:
-            if isinstance(inner, dict | list | tuple):
+            if isinstance(inner, _CONTAINERS):
                 pending.append((cast("object", inner), depth + 1))
-            elif inner is None or isinstance(inner, str | int) or (isinstance(inner, float) and math.isfinite(inner)):
-                continue
-            else:
-                raise _not_json(inner)
+            elif type(inner) not in _PLAIN:
+                _check_leaf(inner)
 
 
-def _not_json(leaf: object) -> InvalidInputError:
+def _check_leaf(leaf: object) -> None:
+    if isinstance(leaf, str | int) or (isinstance(leaf, float) and math.isfinite(leaf)):
+        return
     if isinstance(leaf, float):
-        return InvalidInputError(
-            "The value contains NaN or infinity, which JSON cannot represent: store None or a string."
+        msg = "The value contains NaN or infinity, which JSON cannot represent: store None or a string."
+    else:
+        msg = (
+            f"The value contains {type(leaf).__name__}, which JSON cannot represent: "
+            "use strings, numbers, booleans, None, lists and dicts."
         )
-    return InvalidInputError(
-        f"The value contains {type(leaf).__name__}, which JSON cannot represent: "
-        "use strings, numbers, booleans, None, lists and dicts."
-    )
+    raise InvalidInputError(msg)
 
 
 def matches(value: Mapping[str, Any], filter: Filter) -> bool:  # noqa: A002 - the field's name for it

@@ -202,7 +202,7 @@ def encode_batch(batch: Batch) -> EncodedBatch:
     changes: list[RowChange] = []
     size = 0
     for operation in batch.operations:
-        change = _encode_operation(operation)
+        change = _encode_put(operation) if type(operation) is Put else _encode_operation(operation)
         changes.append(change)
         size += len(change.row_key[0]) + len(change.row_key[1])
         if (content := change.content) is not None:
@@ -505,22 +505,26 @@ def _parse_column(column: tuple[T, ...], parse: Callable[[T], U]) -> list[U]:
 
 def _encode_operation(operation: Operation) -> RowChange:
     match cast("object", operation):
-        case Put(namespace=namespace, key=key, expect=expect) as put:
-            change = RowChange("put", to_row_key(namespace, key), expect, _encode_put(put))
+        case Put() as put:
+            return _encode_put(put)
         case Delete(namespace=namespace, key=key, expect=expect):
-            change = RowChange("delete", to_row_key(namespace, key), expect)
+            if expect not in ("any", "absent") and type(expect) is not int:
+                raise _invalid_expectation()
+            return RowChange("delete", to_row_key(namespace, key), expect)
         case Touch(namespace=namespace, key=key):
-            change = RowChange("touch", to_row_key(namespace, key), "any")
+            return RowChange("touch", to_row_key(namespace, key), "any")
         case other:
             msg = f"The operation is invalid: pass a Put, a Delete or a Touch, not {type(other).__name__}."
             raise InvalidInputError(msg)
-    if change.expect not in ("any", "absent") and type(change.expect) is not int:
-        msg = 'expect is invalid: pass "any", "absent" or the revision of an item.'
-        raise InvalidInputError(msg)
-    return change
 
 
-def _encode_put(put: Put) -> PutRow:
+def _invalid_expectation() -> InvalidInputError:
+    return InvalidInputError('expect is invalid: pass "any", "absent" or the revision of an item.')
+
+
+def _encode_put(put: Put) -> RowChange:
+    if put.expect not in ("any", "absent") and type(put.expect) is not int:
+        raise _invalid_expectation()
     if put.expires_at is not None and put.ttl is None:
         msg = "The put has expires_at without ttl: pass the ttl that a touch renews it by."
         raise InvalidInputError(msg)
@@ -531,7 +535,7 @@ def _encode_put(put: Put) -> PutRow:
     data = put.data
     if data is not None and (type(data) is not bytes or len(data) > _LARGEST_DATA):
         _refuse_data(data)
-    return PutRow(
+    content = PutRow(
         value=encode_value(put.value),
         paths=encode_namespace(put.index) if put.index else NO_PATHS,
         model=model,
@@ -545,6 +549,7 @@ def _encode_put(put: Put) -> PutRow:
         expires_at=None if put.expires_at is None else to_micros(put.expires_at),
         data=data,
     )
+    return RowChange("put", to_row_key(put.namespace, put.key), put.expect, content)
 
 
 def _check_embedding(embedding: Embedding) -> None:

@@ -101,7 +101,8 @@ class SqliteStorage(StorageBase):
     async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
         """See :meth:`threadkeep.storage.interface.MultiPartitionCommits.commit_all`."""
         self._require_open()
-        return await self._commits.add(self._connections, [await self._encode(batch) for batch in batches])
+        encoded = [await self._encode(batch) for batch in batches]
+        return await self._commits.add(self._connections, encoded, tuple)
 
     def try_position(self, partition: Partition) -> Position | None:
         """See :meth:`threadkeep.storage.interface.ImmediateReads.try_position`."""
@@ -145,8 +146,8 @@ class SqliteStorage(StorageBase):
         rows = self._try_get_rows(keys, now, count) if count <= _INLINE_ROWS else None
         return await self._read(self._tables.get, keys, now) if rows is None else rows
 
-    async def _commit(self, batch: EncodedBatch) -> Position:
-        return (await self._commits.add(self._connections, [batch]))[0]
+    def _commit(self, batch: EncodedBatch) -> asyncio.Future[Position]:
+        return self._commits.add(self._connections, [batch], itemgetter(0))
 
     async def _get_position(self, partition: Partition) -> Position:
         position = self._connections.try_read(self._tables.position, partition)
@@ -227,7 +228,8 @@ class SqliteStorage(StorageBase):
 @dataclass(slots=True)
 class _QueuedCommit:
     batches: Sequence[EncodedBatch]
-    result: asyncio.Future[tuple[Position, ...]]
+    answer: Callable[[tuple[Position, ...]], object]
+    result: asyncio.Future[Any]
 
 
 class GroupCommit:
@@ -247,10 +249,16 @@ class GroupCommit:
         self._queue: deque[_QueuedCommit] = deque()
 
     def add(
-        self, connections: SqliteConnections, batches: Sequence[EncodedBatch]
-    ) -> asyncio.Future[tuple[Position, ...]]:
-        """Commit *batches*, all or none, with those that wait now; return what is done when they are durable."""
-        queued = _QueuedCommit(batches, asyncio.get_running_loop().create_future())
+        self,
+        connections: SqliteConnections,
+        batches: Sequence[EncodedBatch],
+        answer: Callable[[tuple[Position, ...]], T],
+    ) -> asyncio.Future[T]:
+        """Commit *batches*, all or none, with those that wait now.
+
+        Return what is done when they are durable, with what *answer* makes of their positions.
+        """
+        queued = _QueuedCommit(batches, answer, asyncio.get_running_loop().create_future())
         self._queue.append(queued)
         # Each call submits work; the work that finds the queue empty does nothing.
         connections.writer.submit(self._work, connections)
@@ -304,7 +312,7 @@ def _set_results(
                 queued.result.set_exception(outcome)
             continue
         if waits:
-            queued.result.set_result(outcome)
+            queued.result.set_result(queued.answer(outcome))
         for batch in queued.batches:
             if "delete" in map(itemgetter(0), batch.changes):
                 connections.scrub_later()
