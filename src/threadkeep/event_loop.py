@@ -169,7 +169,7 @@ class EventLoopThread:
         return submission
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = _new_event_loop()
+        loop = asyncio.new_event_loop()
         ready = threading.Event()
         self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
         self._thread.start()
@@ -253,15 +253,6 @@ def settle(answer: asyncio.Future[T], result: T | None, error: BaseException | N
 def closed_error() -> ClosedError:
     """Return the error for calls after closing."""
     return ClosedError("This Threadkeep was closed; open a new one.")
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return uvloop's event loop where it is installed (``threadkeep[serve]`` brings it), else asyncio's."""
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return new_event_loop()
 
 
 def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
