@@ -26,17 +26,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (69, 1590),
+    "agent turn": (65, 1485),
     "learn one sentence": (52, 1225),
     "warm recall": (39, 355),
-    "list memories": (15, 90),
-    "forget a memory": (28, 468),
-    "store put": (19, 138),
-    "warm store search": (29, 195),
-    "store get": (14, 42),
-    "checkpoint put": (17, 110),
-    "checkpoint get": (16, 115),
-    "command: memories list": (28, 468),
+    "list memories": (14, 90),
+    "forget a memory": (28, 460),
+    "store put": (18, 130),
+    "warm store search": (26, 191),
+    "store get": (13, 41),
+    "checkpoint put": (16, 101),
+    "checkpoint get": (14, 110),
+    "command: memories list": (27, 458),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
