@@ -23,6 +23,7 @@ from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.langgraph.agent_servers import AgentStatus, Declaration
+from threadkeep.langgraph.identity import ScopesSource
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
