@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.concurrency import answer_timeout
 from threadkeep.container import PROBED
-from threadkeep.errors import StorageError, ThreadkeepError
+from threadkeep.errors import StorageError, StorageUnavailableError, ThreadkeepError
+from threadkeep.observability import log
 from threadkeep.proposals.models import DUE as PROPOSAL_DUE
 
 if TYPE_CHECKING:
