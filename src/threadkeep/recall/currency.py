@@ -103,8 +103,8 @@ a pair, and of the cosine of statements in another language than English. What a
 that weight is set: the sources have few of those.
 
 Source:
-    A fit as by ``python -m threadkeep_evals.currency_fit``, in memories of 1 to 40 items; ``docs/evaluation.md`` has the
-    figures on pairs it has not seen.
+    A fit as by ``python -m threadkeep_evals.currency_fit``, in memories of 1 to 40 items; ``docs/evaluation.md`` has
+    the figures on pairs it has not seen.
 """
 _OF_NUMBERS: Final = [_WEIGHTS[name] for name in NUMBERS]
 _OF_WORDS: Final = [_WEIGHTS[name] for name in FEATURES]
