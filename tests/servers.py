@@ -39,12 +39,23 @@ def postgres_server() -> Iterator[str]:
     yield from server_url("THREADKEEP_TEST_POSTGRES_URL", PostgresServer)
 
 
+@pytest.fixture(scope="session")
+def databases_of_ended_tests() -> list[str]:
+    """The databases of tests that have ended."""
+    return []
+
+
 @pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty database, of this test alone; it is dropped at the end, as each takes 8 MB."""
+def postgres_url(postgres_server: str, databases_of_ended_tests: list[str]) -> Iterator[str]:
+    """The URL of an empty database, of this test alone.
+
+    Each takes 8 MB, so the next test drops it: at the end of this one, other fixtures may still have it open.
+    """
+    while databases_of_ended_tests:
+        on_postgres(postgres_server, "DROP DATABASE {} WITH (FORCE)", databases_of_ended_tests.pop())
     url = empty_postgres_database(postgres_server)
     yield url
-    on_postgres(postgres_server, "DROP DATABASE {} WITH (FORCE)", url.rpartition("/")[2])
+    databases_of_ended_tests.append(url.rpartition("/")[2])
 
 
 @pytest.fixture(scope="session")
