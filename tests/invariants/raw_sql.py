@@ -21,7 +21,7 @@ READING: Final = {
     "the other's rows": "SELECT * FROM threadkeep.items WHERE partition = %(other)s",
     "the other's head": "SELECT * FROM threadkeep.partitions WHERE digest = %(other)s",
     "the other's words": "SELECT * FROM threadkeep.items WHERE value LIKE %(sign)s OR key LIKE %(sign)s",
-    "as the service": "SELECT set_config('threadkeep.identity', 'on', true), i.* FROM threadkeep.items AS i",
+    "as the service": "SELECT set_config('threadkeep.service', 'on', true), i.* FROM threadkeep.items AS i",
     "the service's work": "SELECT partition FROM threadkeep.items WHERE work IS NOT NULL OR expires_at IS NOT NULL",
 }
 """Statements that may return rows of the partition that the transaction is in, and of no other."""

@@ -92,7 +92,7 @@ def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
         "ALTER TABLE threadkeep.items DISABLE ROW LEVEL SECURITY",
         (
             "CREATE OR REPLACE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS "
-            "$$ SELECT current_setting('threadkeep.identity', true) = 'on' $$"
+            "$$ SELECT current_setting('threadkeep.service', true) = 'on' $$"
         ),
     ],
     ids=["no policy", "whoever says so is the service"],

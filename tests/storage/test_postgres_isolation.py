@@ -68,7 +68,7 @@ class TestRawStatements:
         async with connected(postgres_url) as storage:
             await fill(storage)
 
-        pretended = "SELECT set_config('threadkeep.identity', 'on', true)"
+        pretended = "SELECT set_config('threadkeep.service', 'on', true)"
         assert run(postgres_url, APP, pretended, "SELECT count(*) FROM threadkeep.items") == [(0,)]
         service = ("SET LOCAL ROLE threadkeep_service", pretended)
         assert run(postgres_url, *service, "SELECT count(*) FROM threadkeep.items") == [(4,)]
@@ -110,7 +110,7 @@ class TestStatementsOfOurs:
             async with storage.pool.connection() as connection:
                 asked = (
                     "SELECT current_user = session_user, current_setting('threadkeep.partition', true), "
-                    "current_setting('threadkeep.identity', true), current_setting('enable_seqscan'), "
+                    "current_setting('threadkeep.service', true), current_setting('enable_seqscan'), "
                     "current_setting('statement_timeout'), (SELECT count(*) FROM pg_prepared_statements)"
                 )
                 (left,) = await (await connection.execute(asked.encode())).fetchall()
