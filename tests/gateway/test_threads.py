@@ -96,7 +96,7 @@ class TestTurns:
             second = await gateway.turn(client, "Where do I live?", thread_id="t")
             third = await gateway.turn(client, "I live in Oslo now.", thread_id="t")
             await gateway.turn(client, "Without a trace", thread_id="t", memory="off")
-            turns = (await client.get("/threads/t/turns")).json()["turns"]
+            *turns, without = (await client.get("/threads/t/turns")).json()["turns"]
             (fact,) = [one for one in turns[0]["learnt"] if one["kind"] == "semantic"]
             named = (await client.get("/memories", params={"memory_id": [fact["memory_id"], "none"]})).json()
             etag = (await client.get(f"/memories/{fact['memory_id']}")).headers["etag"]
@@ -109,6 +109,8 @@ class TestTurns:
         ]
         assert [[one["message_id"]] for one in turns] == messages
         assert [one["state"] for one in turns] == ["done"] * 3
+        assert [one["memory"] for one in (*turns, without)] == [True, True, True, False]
+        assert (without["recalled"], without["learnt"]) == (None, [])
         assert turns[0]["recalled"] == []
         (told,) = [event.data for event in second if event.kind == "memory_recalled"]
         assert [one["memory_id"] for one in turns[1]["recalled"]] == [one["memory_id"] for one in told["memories"]]

@@ -19,6 +19,7 @@ from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
     TURNS,
+    WITHOUT_MEMORY,
     Branch,
     SpokenTurn,
     TurnRecord,
@@ -81,17 +82,19 @@ class _Lease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _PutIn:
-    """What recall had put in before a turn: the texts, and what its record keeps.
+    """What is known of the newest turn besides its messages.
 
     Attributes:
-        texts: The texts.
-        given: What its record keeps.
+        texts: What recall had put in.
+        given: What the record keeps of that.
         imported: When imported turns took place, and whether they are asked about.
+        without_memory: Whether nothing is learnt from it.
     """
 
     texts: Sequence[str] = ()
     given: TurnRecall | None = None
     imported: ImportedTurns | None = None
+    without_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ class CaptureService:
         mine: bool = False,
         later: Callable[[Callable[[], object]], object] | None = None,
         note: TurnNote | None = None,
-        unwanted: bool = False,
+        without_memory: bool = False,
         imported: ImportedTurns | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
@@ -180,7 +183,7 @@ class CaptureService:
                 woken at once. Without a wake-up the worker finds the turns at its next poll.
             note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
                 with the record. Where nothing is to be recorded, it is not written.
-            unwanted: Whether the newest turn is without memory: it is only marked as seen.
+            without_memory: Whether the newest turn is without memory: it is only marked as seen.
             imported: When the turns took place, and whether they are asked about; ``None``: they take place now.
 
         Returns:
@@ -207,12 +210,11 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        put_in=_PutIn(recalled, given, imported),
+                        put_in=_PutIn(recalled, given, imported, without_memory),
                         begun=begun,
                         epoch=current,
                         lease=_Lease(until, None if mine else MAX_TAKEN),
                         note=note,
-                        unwanted=unwanted,
                     )
                 )
                 break
@@ -253,7 +255,6 @@ class CaptureService:
         epoch: str,
         lease: _Lease,
         note: TurnNote | None,
-        unwanted: bool,
     ) -> tuple[TurnId, ...] | None:
         """Commit the turns that are missing; return the ids of those to learn from, or None if none are new.
 
@@ -267,7 +268,6 @@ class CaptureService:
             epoch: The owner's epoch now.
             lease: This worker's on the turns.
             note: What is committed with the newest turn.
-            unwanted: Whether nothing is learnt from the newest turn.
 
         Raises:
             RevisionConflictError: Another process recorded the same turn at the same time.
@@ -283,7 +283,7 @@ class CaptureService:
         branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), put_in.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
-        if unwanted:
+        if put_in.without_memory:
             wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
@@ -504,7 +504,7 @@ def _puts(
             ask=put_in.imported is not None and put_in.imported.ask,
         )
         if turn.turn_id not in wanted:
-            record = done(record, ())
+            record = done(record, (), rejected=[WITHOUT_MEMORY] if before.without_memory else ())
         elif any(m.role in INPUT_ROLES and unwanted(m.text) for m in turn.messages):
             record = done(record, (), rejected=[NOT_WANTED])
         left = [put_of(record, owner, due_at=due_at, expect="absent"), *trace_puts(turn, owner)]

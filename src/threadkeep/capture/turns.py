@@ -86,6 +86,9 @@ DUE: Final = "capture"
 DUE_PARKED: Final = "capture-parked"
 """Parked records wait for nothing; this is how they are found."""
 
+WITHOUT_MEMORY: Final = "without memory"
+"""Why nothing of a turn was kept that was without memory."""
+
 MAX_UNKNOWN: Final = 200
 """How many turns of a thread are recorded of which nothing is known: it may be older than the memory."""
 MAX_TEXT_CHARACTERS: Final = 32_768

@@ -487,7 +487,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         self._seen[turn] = _LEFT_OUT
         messages, run = PlainMessages(request.state["messages"]), current_run()
         shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
-        await self._record(turn, shown, None, run, unbound, lambda _: None, unwanted=True)
+        await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
 
     def _shown(
         self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any
@@ -508,7 +508,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         to_bind: str | None,
         note_of: Callable[[Services], TurnNote | None],
         *,
-        unwanted: bool = False,
+        without_memory: bool = False,
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
 
@@ -537,7 +537,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 epoch=seen.epoch if seen else None,
                 later=at_the_end if run else None,
                 note=note if together else None,
-                unwanted=unwanted,
+                without_memory=without_memory,
             )
             try:
                 return await until_available(recorded, app.settings.checkpoint_timeout)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from threadkeep.capture.turns import WITHOUT_MEMORY
 from threadkeep.checkpoints.maintenance import ThreadStats
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class TurnMemory:
         memory_ids: The memories that it taught, changed or said again.
         proposal_ids: What of it waited for approval.
         not_kept: Statements that were not kept.
+        memory: Whether the turn used memory.
     """
 
     message_id: MessageId
@@ -121,6 +123,7 @@ class TurnMemory:
     memory_ids: tuple[MemoryId, ...]
     proposal_ids: tuple[ProposalId, ...]
     not_kept: tuple[NotKept, ...]
+    memory: bool = True
 
     @classmethod
     def from_record(cls, message_id: MessageId, record: TurnRecord) -> TurnMemory:
@@ -133,4 +136,5 @@ class TurnMemory:
             record.memory_ids,
             record.proposal_ids,
             record.not_kept,
+            WITHOUT_MEMORY not in record.rejected,
         )

@@ -2751,6 +2751,7 @@ export interface components {
          *         degraded: What was missing when memories were looked up.
          *         learnt: What it taught, and is not forgotten.
          *         proposal_ids: What of it waited for a decision.
+         *         memory: Whether the turn used memory.
          */
         TurnBody: {
             /** Degraded */
@@ -2759,6 +2760,8 @@ export interface components {
             learnt: components["schemas"]["LearntBody"][];
             /** Left Out */
             left_out: components["schemas"]["GivenBody"][];
+            /** Memory */
+            memory: boolean;
             /** Message Id */
             message_id: string;
             /** Proposal Ids */

@@ -24,7 +24,7 @@ export function MemoryLine({ exchange, record, shown, onShow }: MemoryLineProps)
 }
 
 function lineOf(exchange: Exchange, record: TurnRecord | undefined, waits: number): string | null {
-  if (!exchange.memory) return texts.memoryOff;
+  if (!exchange.memory || record?.memory === false) return texts.memoryOff;
   const parts: string[] = [];
   const recall = recallOf(exchange, record);
   if (recall !== null) {

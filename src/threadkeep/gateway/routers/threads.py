@@ -171,6 +171,7 @@ class TurnBody(BaseModel):
         degraded: What was missing when memories were looked up.
         learnt: What it taught, and is not forgotten.
         proposal_ids: What of it waited for a decision.
+        memory: Whether the turn used memory.
     """
 
     message_id: Shown
@@ -180,6 +181,7 @@ class TurnBody(BaseModel):
     degraded: list[str]
     learnt: list[LearntBody]
     proposal_ids: list[str]
+    memory: bool
 
 
 class TurnsBody(BaseModel):
@@ -379,6 +381,7 @@ def _turn(turn: Any, memories: Mapping[str, Any]) -> TurnBody:
         degraded=[] if recall is None else [*recall.degraded],
         learnt=[LearntBody.model_validate(learnt_of(one, [turn.turn_id])) for one in taught],
         proposal_ids=[*turn.proposal_ids],
+        memory=turn.memory,
     )
 
 
