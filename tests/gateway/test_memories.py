@@ -443,6 +443,8 @@ class TestOtherUsers:
             for path, methods in gateway.app.openapi()["paths"].items():
                 if not path.startswith("/api/") or "{" not in path or "name}" in path or "/admin/" in path:
                     continue
+                if "{slot}" in path:  # a slot has no id: it is the user's own
+                    continue
                 for method in methods:
                     answers: list[tuple[int, dict[str, Any]]] = []
                     for ids in (real, dict.fromkeys(real, "f" * 32)):

@@ -32,7 +32,7 @@ class TestStalledStorage:
     async def test_turns_are_refused_at_once_where_threads_are_in_it(self):
         """Those in progress end within the timeout of checkpoints; new ones get 503; then each thread goes on."""
         stall = await stall_storage(
-            "in it", users=3, before=1, seconds=9, after=2, with_twin=False, environment=QUICK | TIMEOUT
+            "in it", users=3, before=1, seconds=16, after=2, with_twin=False, environment=QUICK | TIMEOUT
         )
 
         require_noticed(stall)

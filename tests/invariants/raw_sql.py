@@ -89,7 +89,7 @@ class RawSql:
             pretending: To be the service: the login says so of itself, instead of taking on the application's role.
         """
         seen = self._digest(mine) if mine else None
-        begun = "SET LOCAL threadkeep.identity = 'on'" if pretending else "SET LOCAL ROLE threadkeep_app"
+        begun = "SET LOCAL threadkeep.service = 'on'" if pretending else "SET LOCAL ROLE threadkeep_app"
         try:
             self._connection.execute(begun.encode())
             if seen is not None:

@@ -154,7 +154,7 @@ class TestCommands:
             ("1", "copied", ""),
             ("2", "left", "its owner is missing; name it in --mapping FILE or --owner-key."),
         ]
-        assert first[0]["owner"] == {"user_id": "ana@x.org", "tenant": "acme"}
+        assert first[0]["owner"] == {"user_id": "ana@x.org", "tenant": "acme", "kind": "user"}
         assert [(one["state"], one["owner"]["user_id"]) for one in again] == [
             ("present", "ana@x.org"),
             ("copied", "bob"),

@@ -546,8 +546,17 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
         if lease is None:
             return self._write(target, change)
+        if target.is_sync:
+            return self._write_soon(lease, change)
         lease.defer(change)
         return None
+
+    @staticmethod
+    async def _write_soon(lease: Lease, change: Change) -> None:
+        """Commit *change* with what the run writes next, and wait for it: a finished task does not run again."""
+        change.done = asyncio.get_running_loop().create_future()
+        lease.defer(change)
+        await change.done
 
     async def _write(self, target: Target, change: Change) -> None:
         """Commit *change* after what the run has deferred."""

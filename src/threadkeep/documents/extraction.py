@@ -41,7 +41,7 @@ _BLOCKS: Final = ("p", "div", "br", "li", "tr", "section", "article", *_HEADINGS
 _LEVEL: Final = "\x1e"
 """Stands in front of a heading's level in the lines of a page."""
 
-_MARKDOWN_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.+?)[ \t]*#*[ \t]*$")
+_MARKDOWN_HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t](.*)")
 _FENCE: Final = re.compile(r" {0,3}(```+|~~~+)")
 _WORD_HEADING: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
 
@@ -109,6 +109,12 @@ def extract(data: bytes, *, markdown: bool = True) -> tuple[str | None, Iterator
     return None, markdown_lines(text) if markdown else (((), None, line) for line in text.splitlines())
 
 
+def _heading_text(text: str) -> str:
+    """Return the text of a Markdown heading without the marks that may close it."""
+    text = text.strip(" \t")
+    return text.rstrip("#").rstrip(" \t") or text
+
+
 def markdown_lines(text: str, headings: _Headings | None = None) -> Iterator[Line]:
     """Yield the lines of Markdown; ``#`` in a fenced block is no heading."""
     headings = headings or _Headings()
@@ -119,8 +125,8 @@ def markdown_lines(text: str, headings: _Headings | None = None) -> Iterator[Lin
             fence = mark[1][:3]
         elif mark and mark[1].startswith(fence):
             fence = ""
-        elif not fence and (heading := _MARKDOWN_HEADING.match(line)):
-            headings.add(len(heading[1]), heading[2])
+        elif not fence and (heading := _MARKDOWN_HEADING.match(line)) and (name := _heading_text(heading[2])):
+            headings.add(len(heading[1]), name)
         yield headings.path, None, line
 
 

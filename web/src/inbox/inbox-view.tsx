@@ -6,7 +6,7 @@ import { Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
-import { decide, inbox, loadInbox, type Proposal } from "../stores/memories.ts";
+import { decide, inbox, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
@@ -61,6 +61,7 @@ export default function InboxView({ user }: { user: User }) {
         body: { choices: chosen.map((one) => ({ proposal_id: one.proposal_id, approve })) },
       });
       const failed = decided.filter((one) => one.error !== null).length;
+      removeDecided(decided.filter((one) => one.error === null).map((one) => one.proposal_id));
       showToast(texts.decidedSome(decided.length - failed, failed));
       setSelected(new Set());
     });

@@ -121,11 +121,20 @@ async function change(memoryId: string, work: (memory: Memory) => Promise<void>)
 /** The proposals that wait; null: not read yet. */
 export const inbox = new Store<readonly Proposal[] | null>(null);
 
+/** Decided here: an answer that the server gave before may come after. */
+const decided = new Set<string>();
+
 export async function loadInbox(): Promise<void> {
   await attempt(async () => {
     const { proposals } = await call("get", "/api/proposals", { query: { limit: 100 } });
-    inbox.set(proposals);
+    inbox.set(proposals.filter((one) => !decided.has(one.proposal_id)));
   });
+}
+
+/** Take decided proposals out of the inbox. */
+export function removeDecided(proposalIds: readonly string[]): void {
+  for (const one of proposalIds) decided.add(one);
+  inbox.update((waiting) => waiting?.filter((one) => !decided.has(one.proposal_id)) ?? null);
 }
 
 /** Approve or reject a proposal; with a text, that text is approved. */
@@ -134,7 +143,7 @@ export async function decide(proposalId: string, approve: boolean, text?: string
     const path = { proposal_id: proposalId };
     const body = { approve, ...(text === undefined ? {} : { text }) };
     await call("post", "/api/proposals/{proposal_id}/decide", { path, body });
-    inbox.update((waiting) => waiting?.filter((one) => one.proposal_id !== proposalId) ?? null);
+    removeDecided([proposalId]);
     showToast(approve ? texts.approved : texts.rejected);
   });
 }
