@@ -31,8 +31,6 @@ import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.jsonplus import _create_msgpack_ext_hook as create_hook  # pyright: ignore[reportPrivateUsage]
-from langgraph.checkpoint.serde.types import TASKS
-from langgraph.constants import START
 
 from threadkeep.clock import SystemClock
 from threadkeep.errors import DamagedItemError, InvalidInputError
@@ -241,9 +239,6 @@ _CHUNK: Final = "chunk:"
 _order: Final = itertools.count((SystemClock().now() - datetime(2020, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
 """Numbers what tasks write, so that the order is known of what one commit stored; later processes go on from there."""
 
-_TRIGGERS: Final = (START, TASKS, "branch:", "join:")
-"""How the channels begin that make a node of a ``StateGraph`` run in the next step."""
-
 Entry: TypeAlias = tuple[int, str, str, bytes]
 """One write of a task: its index (negative for LangGraph's own channels), channel, encoding and data."""
 
@@ -315,12 +310,6 @@ def encode_checkpoint(
     if refs:
         value["values"] = {channel: list(ref) for channel, ref in refs.items()}
     return [*to_puts(CheckpointPlace(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
-
-
-def ends_run(checkpoint: Checkpoint) -> bool:
-    """Return whether *checkpoint* is a ``StateGraph``'s after which no node runs; of other graphs that is not known."""
-    triggers = map(str.startswith, checkpoint["channel_values"], itertools.repeat(_TRIGGERS))
-    return START in checkpoint["versions_seen"] and not any(triggers)
 
 
 def encode_writes(

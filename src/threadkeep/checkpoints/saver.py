@@ -32,7 +32,6 @@ from threadkeep.checkpoints.codec import (
     StrictSerializer,
     encode_checkpoint,
     encode_writes,
-    ends_run,
     patch_type_allowlist,
 )
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
@@ -287,7 +286,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, checkpoint, metadata):
+        if not self._deferred(target, change, metadata):
             self._run_sync(self._write(target, change))
         return target.wrote(checkpoint["id"])
 
@@ -300,7 +299,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, checkpoint, metadata):
+        if not self._deferred(target, change, metadata):
             await self.run(self._write(target, change))
         return target.wrote(checkpoint["id"])
 
@@ -517,16 +516,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return target, Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
 
     @staticmethod
-    def _deferred(target: Target, change: Change, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> bool:
+    def _deferred(target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
         """Defer a checkpoint that the run need not wait for; return whether it was.
 
-        With ``durability="sync"`` that is one after which no node runs before the next commit: the checkpoint of its
-        input, and its last one, which is committed with the end of its lease.
+        With ``durability="sync"`` that is the checkpoint of its input alone: no node runs before the next one.
         """
-        lease, source = target.lease, metadata.get("source")
-        if lease is None:
-            return False
-        if target.is_sync and source != "input" and (target.place.namespace or not ends_run(checkpoint)):
+        lease = target.lease
+        if lease is None or (target.is_sync and metadata.get("source") != "input"):
             return False
         lease.require_no_failure()
         lease.defer(change)
