@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -152,3 +153,19 @@ def test_a_turn_without_memory_is_not_learnt_from_later(tk: threadkeep.Threadkee
         agent.invoke({"messages": [("user", text)]}, tk.config(user_id="ana", thread_id="1", memory=memory))
 
     assert facts(tk, "ana") == ["I live in Lisbon.", "I work at Acme."]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_turn_without_memory_takes_no_thread_of_another(tk: threadkeep.Threadkeep, named: bool):
+    """It neither binds the thread nor learns from what the other user said before."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", **({"user_id": "ana"} if named else {}))
+    agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
+    off = tk.config(user_id="bob", thread_id="1", memory=False)
+    with pytest.raises(OwnerMismatchError) if named else nullcontext():
+        agent.invoke({"messages": [("user", "Hello.")]}, off)
+
+    assert facts(tk, "bob") == []
+    tk.sync.threads.adopt(owners={"1": "ana"}, source=saver)
+    continued(tk, saver, "I like tea.", user_id="ana")
+    assert "I like tea." in facts(tk, "ana")

@@ -156,14 +156,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Call the model with what is remembered about the user."""
         config, messages = get_config(), PlainMessages(request.messages)
         turn = self._turn(request, messages, config)
-        if is_memory_off(config):
-            self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
-            return handler(request)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = find_owner(saver, unbound, self._tk.app.owner_key)
             if not self._tk.app.event_loop.run_sync(self._is_theirs(turn, named)):
                 self._seen[turn] = _LEFT_OUT
+        if is_memory_off(config):
+            self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
+            return handler(request)
         before = self._seen.get(turn)
         if before is not None and before.off:
             return handler(request)
@@ -182,14 +182,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Call the model with what is remembered about the user."""
         config, messages = get_config(), PlainMessages(request.messages)
         turn = self._turn(request, messages, config)
-        if is_memory_off(config):
-            await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
-            return await handler(request)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = await afind_owner(saver, unbound, self._tk.app.owner_key)
             if not await self._tk.app.event_loop.run(self._is_theirs(turn, named)):
                 self._seen[turn] = _LEFT_OUT
+        if is_memory_off(config):
+            await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
+            return await handler(request)
         before = self._seen.get(turn)
         if before is not None and before.off:
             return await handler(request)
