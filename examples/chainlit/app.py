@@ -34,7 +34,7 @@ model = chat_model(tk.app.settings.model) if tk.app.settings.model else OfflineC
 agent = view.graph(model=model)
 users = dict(one.split(":", 1) for one in os.environ.get("CHAINLIT_USERS", "").split(",") if ":" in one)
 authors: dict[str, str] = {}
-"""Whose each thread is, as far as this process knows; a thread is read with the name of its author only."""
+"""The user of each thread that this process knows; a thread is read with the name of its user only."""
 
 
 @cl.password_auth_callback
@@ -121,7 +121,7 @@ class Threads(BaseDataLayer):
         return {**_thread(thread, owner), "steps": steps}
 
     async def get_thread_author(self, thread_id: str) -> str:
-        """Return whose thread it is; Chainlit refuses it to everyone else."""
+        """Return the user of a thread; Chainlit refuses it to others."""
         return authors.get(thread_id, "")
 
     async def delete_thread(self, thread_id: str) -> None:

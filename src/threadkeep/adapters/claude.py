@@ -119,7 +119,7 @@ class ClaudeMemoryTool(BetaAbstractMemoryTool):
 
 
 async def _answer(command: Coroutine[object, object, str]) -> str:
-    """Return the result of *command*; the model is told of an error of ours."""
+    """Return the result of *command*; an error of ours becomes an error of the tool, which the model reads."""
     try:
         return await command
     except ThreadkeepError as error:

@@ -119,7 +119,7 @@ class AgentsFile(BackendProtocol):
         return DeleteResult(error="The memory is not deleted as a file. The user forgets single memories.")
 
     def _propose(self, path: str, old: str, new: str) -> str:
-        """Propose each line that *new* has and *old* has not; return what the agent is told.
+        """Propose each line that *new* has and *old* has not; return the message for the agent.
 
         The file stays as it is until the user approves: it is part of every prompt.
         """

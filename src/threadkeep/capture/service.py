@@ -263,10 +263,10 @@ class CaptureService:
             messages: The thread's messages.
             owner: The owner of the thread.
             thread_id: The thread.
-            put_in: What recall had put in before the newest turn.
+            put_in: What is known of the newest turn besides its messages.
             begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
             epoch: The owner's epoch now.
-            lease: This worker's on the turns.
+            lease: The lease of this worker on the turns.
             note: What is committed with the newest turn.
 
         Raises:
