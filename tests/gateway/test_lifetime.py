@@ -15,18 +15,12 @@ import pytest
 from tests.fakes.faults import FaultProxy
 from tests.gateway.conftest import Open
 from tests.gateway.test_serve import turn
-from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
+from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of, until
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.testing import Held, ScriptedModel
 
 WORDS = ["word "] * 40
-
-
-async def until(condition: Any) -> None:
-    """Wait until *condition* holds; the test's time limit ends it otherwise."""
-    while not condition():
-        await asyncio.sleep(0.02)
 
 
 async def leases(gateway: GatewayWorld, user: str, *threads: str) -> list[Any]:

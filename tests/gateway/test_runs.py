@@ -13,9 +13,8 @@ from tests.a2a.test_tasks import asking
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk, served_graph
 from tests.gateway.langgraph_api.script import say
-from tests.gateway.test_lifetime import until
 from tests.gateway.test_streams import CALL
-from tests.gateway.world import USER, GatewayWorld, joined, kinds, owner_of, text_of
+from tests.gateway.world import USER, GatewayWorld, joined, kinds, owner_of, text_of, until
 from threadkeep.gateway import idempotency
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.gateway.run_models import TurnRequest

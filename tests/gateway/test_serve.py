@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 import threadkeep
-from tests.gateway.world import StreamEvent, events_of, kinds
+from tests.gateway.world import StreamEvent, events_of, kinds, until
 from threadkeep.errors import SettingsError, StorageError, StorageVersionError
 from threadkeep.gateway.serve import load_graph, restart_delay, serve
 from threadkeep.testing import HashingEmbedder
@@ -148,15 +148,18 @@ def until_listening(origin: str) -> None:
         threading.Event().wait(0.1)
 
 
-async def turn(client: httpx.AsyncClient, message: str, thread_id: str) -> list[StreamEvent]:
-    """Return the events of a turn, as far as they came."""
-    found: list[StreamEvent] = []
+async def turn(
+    client: httpx.AsyncClient, message: str, thread_id: str, found: list[StreamEvent] | None = None
+) -> list[StreamEvent]:
+    """Return the events of a turn, as far as they came; each is in *found* as soon as it came."""
+    found = [] if found is None else found
     body = {"message": message, "thread_id": thread_id}
     try:
         async with client.stream("POST", "/chat/stream", json=body) as response:
             if response.status_code != 200:
                 return found
-            found.extend([event async for event in events_of(response)])
+            async for event in events_of(response):
+                found.append(event)
     except httpx.HTTPError as error:
         found.append(StreamEvent("", "cut", {"error": repr(error)}))
     return found
@@ -207,10 +210,18 @@ class TestServe:
         """Each stream ends with ``done``, or with ``error`` and the run's id; what is done is recorded."""
         with served(tmp_path, "--graph", "agent_module:graph", pause=1.6, THREADKEEP_DRAIN_SECONDS="5") as server:
             async with server.client() as client:
-                early = [asyncio.create_task(turn(client, f"I live in Early{n}.", f"e{n}")) for n in range(6)]
-                await asyncio.sleep(5)
-                late = [asyncio.create_task(turn(client, f"I live in Late{n}.", f"l{n}")) for n in range(6)]
-                await asyncio.sleep(1)
+                seen = [list[StreamEvent]() for _ in range(12)]
+                words = [f"Early{n}" if n < 6 else f"Late{n - 6}" for n in range(12)]
+
+                def start(numbers: Iterable[int]) -> list[asyncio.Task[list[StreamEvent]]]:
+                    return [
+                        asyncio.create_task(turn(client, f"I live in {words[n]}.", words[n], seen[n])) for n in numbers
+                    ]
+
+                early = start(range(6))
+                await until(lambda: all(kinds(events).count("token") >= 3 for events in seen[:6]))
+                late = start(range(6, 12))
+                await until(lambda: all(kinds(events).count("token") >= 4 for events in seen[:6]) and all(seen))
                 server.process.send_signal(signal.SIGTERM)
                 answers = await asyncio.gather(*early, *late)
             await asyncio.to_thread(server.process.wait, 30)
@@ -227,8 +238,7 @@ class TestServe:
             tk.sync.drain()
             known = {one.text for one in tk.sync.memories.list(owner="ana", limit=100)}
         for n in done:
-            word = f"Early{n}" if n < 6 else f"Late{n - 6}"
-            assert any(word in text for text in known), word
+            assert any(words[n] in text for text in known), words[n]
 
 
 @pytest.mark.slow

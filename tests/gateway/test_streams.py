@@ -17,8 +17,7 @@ from langchain_core.tools import tool
 import threadkeep
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk
-from tests.gateway.test_lifetime import until
-from tests.gateway.world import GatewayWorld, joined, kinds, owner_of, problem_of, text_of
+from tests.gateway.world import GatewayWorld, joined, kinds, owner_of, problem_of, text_of, until
 from threadkeep.testing import Held, ScriptedModel
 
 

@@ -59,6 +59,12 @@ async def events_of(response: httpx.Response) -> AsyncIterator[StreamEvent]:
             fields = {}
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until *condition* holds; the test's time limit ends it otherwise."""
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
 def kinds(events: Sequence[StreamEvent]) -> list[str]:
     return [event.kind for event in events]
 

@@ -88,13 +88,13 @@ class Users:
         await asyncio.gather(*(self._turn(f"user {number}", 0) for number in range(owners)))
         self.tally.seconds += time.monotonic() - began
 
-    async def talk(self, users: int, seconds: float) -> None:
-        """Let *users* users talk for so long, each in a thread after the other."""
+    async def talk(self, users: int, seconds: float, *, until: asyncio.Event | None = None) -> None:
+        """Let *users* users talk for so long, and *until* this is set, each in a thread after the other."""
         began = time.monotonic()
 
         async def one(user: int) -> None:
             turn = 0
-            while time.monotonic() - began < seconds:
+            while time.monotonic() - began < seconds or not (until is None or until.is_set()):
                 await self._turn(f"talker {user}", turn)
                 turn += 1
 
@@ -180,17 +180,21 @@ def run_outage(
 async def _through_outage(
     url: str, stop: Callable[[], AbstractContextManager[None]], users: int, seconds: float, outage_seconds: float
 ) -> Tally:
-    settings = Settings.load(store_key_prefix=new_id())
+    settings, over = Settings.load(store_key_prefix=new_id()), asyncio.Event()
 
-    async def outage() -> None:
+    async def outage(users_of: Users) -> None:
         await asyncio.sleep(seconds / 3)
+        before = users_of.tally.turns
+        while users_of.tally.turns < before + users:  # each of them talks, however slow the machine is
+            await asyncio.sleep(0.01)
         with stop():
             await asyncio.sleep(outage_seconds)
+        over.set()
 
     async with threadkeep.open(url, settings=settings, embedder=HashingEmbedder()) as tk:
         users_of = Users(tk)
         await users_of.burst(users)
-        await asyncio.gather(users_of.talk(users, seconds), outage())
+        await asyncio.gather(users_of.talk(users, seconds, until=over), outage(users_of))
         await users_of.settle()
         counts = tk.app.telemetry.counts()
         users_of.tally.degraded = sum(n for name, n in counts.items() if name.endswith(".degraded"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import multiprocessing
 import operator
 import os
 import sys
@@ -18,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypedDict
 
@@ -39,6 +41,7 @@ WRITERS: Final[tuple[Writers, ...]] = ("one", "threads", "processes")
 THREADS: Final = 3
 DURABILITIES: Final = ("sync", "async", "exit")
 TIMEOUT: Final = timedelta(seconds=30)
+_START_SECONDS: Final = 60.0
 
 
 class Words(TypedDict):
@@ -96,15 +99,18 @@ def run(
 def _take_turns(url: str, writers: Writers, strategy: Strategy, n: int, prefix: str) -> dict[str, int]:
     tally = Tally()
     if writers == "processes":
-        _in_children([lambda name=name: _alone(url, name, strategy, n // 2, prefix) for name in "ab"], tally)
+        both = multiprocessing.get_context("fork").Barrier(2, timeout=_START_SECONDS)
+        _in_children([lambda name=name: _alone(url, name, strategy, n // 2, prefix, both) for name in "ab"], tally)
         with _opened(url) as saver:
             lost, doubled = _missing(saver, tally)
     else:
         with _opened(url) as saver:
             names = "a" if writers == "one" else "ab"
             found = [Tally() for _ in names]
+            every = threading.Barrier(len(names), timeout=_START_SECONDS)
 
             def write(place: int) -> None:
+                every.wait()
                 found[place] = asyncio.run(_turns(saver, names[place], strategy, n // len(names), prefix))
 
             started = [threading.Thread(target=write, args=(place,)) for place in range(len(names))]
@@ -120,8 +126,9 @@ def _take_turns(url: str, writers: Writers, strategy: Strategy, n: int, prefix: 
     return {"n": taken, "lost": lost, "doubled": doubled, "told": told}
 
 
-def _alone(url: str, name: str, strategy: Strategy, n: int, prefix: str) -> Tally:
+def _alone(url: str, name: str, strategy: Strategy, n: int, prefix: str, both: Barrier) -> Tally:
     with _opened(url) as saver:
+        both.wait()  # they meet, however slowly one of them starts
         return asyncio.run(_turns(saver, name, strategy, n, prefix))
 
 

@@ -41,12 +41,14 @@ class TestKilledWorkers:
         """Two at a time share one file."""
         found = workers.run(12)
 
-        assert (found["turns"], found["lost"], found["doubled"]) == (48, 0, 0)
-        assert found["caught"] > 0
+        assert (found["lost"], found["doubled"]) == (0, 0)
+        assert found["turns"] >= 48
+        assert found["caught"] >= 9
 
     def test_postgres(self, postgres_url: str):
         """Two at a time share one server."""
         found = workers.run(10, url=postgres_url)
 
-        assert (found["turns"], found["lost"], found["doubled"]) == (40, 0, 0)
-        assert found["caught"] > 0
+        assert (found["lost"], found["doubled"]) == (0, 0)
+        assert found["turns"] >= 40
+        assert found["caught"] >= 7

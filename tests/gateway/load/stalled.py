@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from time import monotonic
@@ -32,6 +32,8 @@ SLACK_SECONDS: Final = 3.0
 """How long a turn goes on after that timeout: it recalls and ends, each with a timeout of its own."""
 
 KEPT_SECONDS: Final = 120.0
+"""How long a busy machine may take until what a stall waits for is seen."""
+
 QUICK: Final = {"EMBEDDINGS_PROVIDER": "none"}
 
 
@@ -90,6 +92,11 @@ class Stall:
         """The turns that were sent while the storage did not answer."""
         return [pair for pair in self.pairs if pair.stalled]
 
+    @property
+    def met(self) -> bool:
+        """Whether ``/readyz`` named the storage, and a turn of each user was sent and ended during the stall."""
+        return self.named_after is not None and {pair.number for pair in self.during} == self.users
+
     async def _until_all_kept(self, *, since: float) -> None:
         """Wait until a turn of each user that was sent later than *since* is kept."""
         async with asyncio.timeout(KEPT_SECONDS):
@@ -112,16 +119,28 @@ class Stall:
             self.pairs.append(Pair(number, thread_id, word, sent, stalled, seconds, twin_seconds, seen))
             await asyncio.sleep(0.1)
 
-    async def disturb(self, bench: Bench, gateway: Served, *, before: float, seconds: float, after: float) -> None:
-        """Stall PostgreSQL for *seconds* while users talk; they all have talked before, and all are kept after."""
+    async def disturb(
+        self,
+        bench: Bench,
+        gateway: Served,
+        *,
+        before: float,
+        seconds: float,
+        until: Callable[[Stall], bool],
+        after: float,
+    ) -> None:
+        """Stall PostgreSQL for *seconds* and *until*; all users talked before, and all are kept after."""
         assert bench.postgres is not None
         await asyncio.sleep(before)
         await self._until_all_kept(since=0.0)
         bench.postgres.pause()
         self._stopped, began = True, monotonic()
         try:
-            async with httpx.AsyncClient(base_url=gateway.origin, timeout=30) as client:
-                while monotonic() - began < seconds:
+            async with (
+                asyncio.timeout(seconds + KEPT_SECONDS),
+                httpx.AsyncClient(base_url=gateway.origin, timeout=30) as client,
+            ):
+                while monotonic() - began < seconds or not until(self):
                     response = await client.get("/readyz")
                     if response.json()["storage"] != "ok" and self.named_after is None:
                         assert response.status_code == 503
@@ -150,6 +169,7 @@ async def stall_storage(
     before: float,
     seconds: float,
     after: float,
+    until: Callable[[Stall], bool] = lambda stall: stall.met,
     with_twin: bool = True,
     environment: Mapping[str, str] | None = None,
 ) -> Stall:
@@ -159,8 +179,9 @@ async def stall_storage(
         threads: Whether the checkpoints are in the storage that stalls, or in a SQLite file.
         users: How many users.
         before: How many seconds they talk before.
-        seconds: How long the storage stalls.
+        seconds: How long the storage stalls at least.
         after: How many seconds they talk afterwards.
+        until: What must have been seen before the storage goes on.
         with_twin: Whether there is a twin.
         environment: Settings of the gateways.
     """
@@ -174,7 +195,8 @@ async def stall_storage(
             twin = stack.enter_context(other).gateway(other.database())
         gateway = bench.gateway(database)
         talking = [stall.talk(bench, gateway, twin, number) for number in range(users)]
-        await asyncio.gather(*talking, stall.disturb(bench, gateway, before=before, seconds=seconds, after=after))
+        disturbing = stall.disturb(bench, gateway, before=before, seconds=seconds, until=until, after=after)
+        await asyncio.gather(*talking, disturbing)
         async with threadkeep.open(database, embedder="none", settings=Settings.load(capture_workers=0)) as tk:
             await until_learnt(tk)
             owners = {pair.number: Owner(f"u{pair.number}", bench.provider.origin) for pair in stall.pairs}
