@@ -41,8 +41,10 @@ LONGEST_THOUGHT_SECONDS: Final = 0.03
 LONGEST_SILENCE_SECONDS: Final = 0.3
 """After this time without a turn in hand, more turns are recorded: the other worker took the last ones."""
 PATIENCE_SECONDS: Final = 60.0
+KILLED_LEASE_SECONDS: Final = 0.2
+KEPT_LEASE_SECONDS: Final = 30.0
+"""The last process is not killed, and may be slow: with a short lease its workers would take turns from each other."""
 SETTINGS: Final = {
-    "capture_lease_seconds": 0.2,
     "capture_tries": 1_000,  # the same turn is in the hands of many that die
     "postgres_pool_size": 3,
 }
@@ -274,7 +276,7 @@ def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
     """Learn what is left, and count the statements in memories, and the sources of each."""
     kept: Counter[str] = Counter()
     sources: Counter[str] = Counter()
-    with _memory(url, workers=4) as tk:
+    with _memory(url, workers=4, lease_seconds=KEPT_LEASE_SECONDS) as tk:
         while any(turn.state != "dead" for turn in tk.sync.queue.list()):
             tk.sync.drain()
         for owner in OWNERS:
@@ -293,10 +295,13 @@ def _import_everything(path: Path) -> None:
         tk.sync.capture([{"role": "user", "content": statement(0)}], owner=OWNERS[0], thread_id="first", wait=True)
 
 
-def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> threadkeep.Threadkeep:
+def _memory(
+    url: str, *, workers: int, extractor: Thinking | None = None, lease_seconds: float = KILLED_LEASE_SECONDS
+) -> threadkeep.Threadkeep:
     from threadkeep.registry import resolve_settings
 
-    settings = resolve_settings(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
+    chosen = {**SETTINGS, "capture_workers": workers, "capture_lease_seconds": lease_seconds}
+    settings = resolve_settings(url, Settings().model_copy(update=chosen))
     clock = SystemClock()
     return threadkeep.Threadkeep(
         Container(settings, create_storage(settings, clock), HashingEmbedder(), clock, extractor=extractor)
