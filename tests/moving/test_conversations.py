@@ -21,6 +21,8 @@ import threadkeep
 from tests.moving.conversation_files import START, chatgpt, claude, slack, whatsapp, write_json, write_zip
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, OptedOutError, SettingsError
+from threadkeep.proposals.models import Proposal
+from threadkeep.proposals.reader import ProposalReader
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
 
@@ -233,10 +235,51 @@ class TestRepeating:
 
         assert tk.sync.proposals.list() == []
 
+    def test_proposals_are_read_once_for_all_turns(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """So an import takes a time that grows with its size only, however much waits."""
+        listed: list[int] = []
+        read = ProposalReader.list
+
+        async def counted(self: ProposalReader, *args: Any, **kwargs: Any) -> list[Proposal]:
+            found = await read(self, *args, **kwargs)
+            listed.append(len(found))
+            return found
+
+        monkeypatch.setattr(ProposalReader, "list", counted)
+
+        result = tk.sync.import_conversations(write_json(tmp_path / "conversations.json", chatgpt(12)))
+
+        assert result.proposals == 12
+        assert len(listed) <= 2
+
+    def test_what_another_client_decides_meanwhile_counts(self, tmp_path: Path):
+        """A statement that was approved there does not wait any more, and one that was rejected is not proposed."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        texts = ["My sister Ilse lives in Bergen.", "My brother Olaf lives in Lund.", "My aunt Vera lives in Cork."]
+        talks = [plain_with(text, REPLY)["conversations"][0] | {"id": text} for text in texts]
+        again = [talk | {"id": f"again {talk['id']}"} for talk in talks]
+        with (
+            threadkeep.open(url, owner="ana", embedder="none") as tk,
+            threadkeep.open(url, owner="ana", embedder="none") as other,
+        ):
+            tk.sync.import_conversations(write_json(tmp_path / "first.json", talks))
+            by_text = {one.text: one.proposal_id for one in other.sync.proposals.list()}
+            other.sync.proposals.approve(by_text[texts[0]], by="ana")
+            other.sync.proposals.reject(by_text[texts[1]], by="ana")
+
+            second = tk.sync.import_conversations(write_json(tmp_path / "second.json", again))
+
+            assert (second.new, second.memories, second.proposals) == (3, 1, 1)
+            assert [one.text for one in tk.sync.proposals.list()] == [texts[2]]
+            assert [one.text for one in tk.sync.memories.list()] == [texts[0]]
+
     @pytest.mark.slow
     @pytest.mark.linux
     @pytest.mark.parametrize(
-        ("conversations", "kills"), [(30, 2), pytest.param(300, 10, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+        ("conversations", "kills"),
+        [(30, 2), pytest.param(1_000, 10, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])],
     )
     def test_an_import_that_was_killed_is_repeated(self, tmp_path: Path, conversations: int, kills: int):
         """The result is that of one that ran to its end."""

@@ -14,7 +14,7 @@ from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
-from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
+from threadkeep.capture.review_context import Review, ReviewContext, Version, confirming, proposal_id_of
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
 from threadkeep.concurrency import retry_conflicts
@@ -27,7 +27,7 @@ from threadkeep.memories.models import Kind, Memory, Speaker
 from threadkeep.memories.repository import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
-from threadkeep.proposals.models import Verdict
+from threadkeep.proposals.models import Proposal, Verdict, proposal_put
 from threadkeep.proposals.tombstones import lifting_operations
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
@@ -204,7 +204,7 @@ class Learning:
         record = _pending(rows)
         if rows.record is None or record is None:
             return False
-        read = await self._read(rows, owner, extraction)
+        read = await self._read(rows, owner, extraction, epoch)
         texts = [text for text in dict.fromkeys(one.text.strip() for one in read.candidates) if text not in vectors]
         vectors.update(rows_of(await self._search.embed_put(texts), texts))
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
@@ -227,12 +227,10 @@ class Learning:
         )
         written = rules.writes(decisions, known)
         puts: list[Operation] = [self._put(memory, expect, vectors, read.memories) for memory, expect in written]
-        waiting, proposal_puts = self._waiting(decisions, record.turn, owner)
-        puts += proposal_puts
-        puts += [
-            confirming(proposal, memory_id, owner, now=given.now)
-            for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
-        ]
+        waiting, proposed = self._waiting(decisions, record.turn)
+        puts += [proposal_put(proposal, owner, expect="absent") for proposal in proposed]
+        confirmed = rules.confirmed(decisions, read.review.pending)
+        puts += [confirming(proposal, memory_id, owner, now=given.now) for proposal, memory_id in confirmed]
         refused = [decision for decision in decisions if isinstance(decision, rules.Reject)]
         finished = done(
             record,
@@ -248,16 +246,26 @@ class Learning:
             puts.append(account_put(owner, rows.account, extraction.usage, failed=False, at=given.now))
         puts.append(put_of(finished, owner, due_at=None, expect=rows.record.revision))
         why = f"turn:{record.turn.turn_id}"
-        await self._audited_writer.commit_from(head_of(rows.head), owner, puts, by="capture", why=why, epoch=epoch)
+        position = await self._audited_writer.commit_from(
+            head_of(rows.head), owner, puts, by="capture", why=why, epoch=epoch
+        )
+        self._reviews.committed(
+            owner,
+            Version(epoch, position.sequence),
+            read.review,
+            proposed=proposed,
+            confirmed={proposal.proposal_id for proposal, _ in confirmed},
+        )
         self._search.refresh(owner.partition)
         self._count(decisions, record)
         return True
 
-    async def _read(self, rows: _Rows, owner: Owner, extraction: Extraction) -> _Read:
+    async def _read(self, rows: _Rows, owner: Owner, extraction: Extraction, epoch: str) -> _Read:
         """Read everything else that the decision rests on."""
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
-        review = await self._reviews.read(owner, rows.policy)
+        version = Version(epoch, head_of(rows.head).revision)
+        review = await self._reviews.read(owner, rows.policy, version=version, now=self._clock.now())
         candidates = without_unwanted(extraction.candidates, review.unwanted)
         places = await self._search.statements(partition, [candidate.text for candidate in candidates])
         own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in candidates}
@@ -270,11 +278,11 @@ class Learning:
         return _Read(candidates, memories, said, review)
 
     def _waiting(
-        self, decisions: Sequence[rules.Decision], turn: Turn, owner: Owner
-    ) -> tuple[tuple[ProposalId, ...], list[Put]]:
-        """Return the proposals that *decisions* leave waiting, and the puts of those that are new."""
+        self, decisions: Sequence[rules.Decision], turn: Turn
+    ) -> tuple[tuple[ProposalId, ...], list[Proposal]]:
+        """Return the ids of the proposals that *decisions* leave waiting, and those that are new."""
         keys: list[ProposalId] = []
-        puts: dict[ProposalId, Put] = {}
+        made: dict[ProposalId, Proposal] = {}
         for decision in decisions:
             if not isinstance(decision, rules.Propose):
                 continue
@@ -284,9 +292,9 @@ class Learning:
             key = proposal_id_of(turn.turn_id, decision)
             candidate = decision.candidate
             future = rules.memory_id_of(turn.turn_id, candidate.kind, candidate.text) if candidate else MemoryId("")
-            puts[key] = self._reviews.proposed(decision, turn.turn_id, owner, key=future, now=self._clock.now())
+            made[key] = self._reviews.proposed(decision, turn.turn_id, key=future, now=self._clock.now())
             keys.append(key)
-        return tuple(dict.fromkeys(keys)), list(puts.values())
+        return tuple(dict.fromkeys(keys)), list(made.values())
 
     def _put(
         self,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from cachetools import LRUCache
 
 from threadkeep.capture.models import Candidate
 from threadkeep.capture.reconcile import Propose
@@ -28,6 +30,37 @@ if TYPE_CHECKING:
 
 _WAITING: Final = 500
 """How many pending proposals are compared; a long inbox must not slow down learning."""
+
+_CACHED_OWNERS: Final = 8
+"""So many owners have their pending proposals in RAM: an import learns thousands of turns of one owner."""
+
+
+class Version(NamedTuple):
+    """The state of an owner's memory that something was read at: every change of a proposal moves it.
+
+    Attributes:
+        epoch: Of the owner's partition.
+        head: The revision of the row that every commit expects; ``None``: there is none yet.
+    """
+
+    epoch: str
+    head: int | None
+
+
+class PendingCache:
+    """The pending proposals of the owners that were learnt about last, newest first, with their version."""
+
+    def __init__(self) -> None:
+        self._entries: LRUCache[bytes, tuple[Version, tuple[Proposal, ...]]] = LRUCache(_CACHED_OWNERS)
+
+    def get(self, owner: Owner, version: Version) -> tuple[Proposal, ...] | None:
+        """Return the proposals as of *version*, or None if they must be read."""
+        cached = self._entries.get(owner.partition.digest)
+        return cached[1] if cached is not None and version.head is not None and cached[0] == version else None
+
+    def put(self, owner: Owner, version: Version, pending: tuple[Proposal, ...]) -> None:
+        """Keep *pending* as of *version*."""
+        self._entries[owner.partition.digest] = (version, pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +86,14 @@ class ReviewContext:
         tombstones: What must not be learnt again.
         policies: Who is believed about what.
         lifetime: How long a proposal waits.
+        cache: The pending proposals that were read last.
     """
 
     rows: ProposalReader
     tombstones: Tombstones
     policies: PolicyRepository
     lifetime: timedelta = LIFETIME
+    cache: PendingCache = field(default_factory=PendingCache)
 
     @classmethod
     def of(cls, storage: Storage, searcher: Searcher, clock: Clock, audited_writer: AuditedWriter) -> Self:
@@ -70,27 +105,43 @@ class ReviewContext:
         """Return the item that :meth:`read` needs."""
         return self.policies.ref(owner)
 
-    async def read(self, owner: Owner, item: Item | None) -> Review:
-        """Read what holds for *owner* now; *item* is what is at :meth:`ref`."""
-        unwanted, pending = await asyncio.gather(
-            self.tombstones.of(owner), self.rows.list(owner, state="pending", limit=_WAITING)
-        )
-        return Review(self.policies.read(item, owner), unwanted, tuple(pending))
+    async def read(self, owner: Owner, item: Item | None, *, version: Version, now: datetime) -> Review:
+        """Read what holds for *owner* at *version*; *item* is what is at :meth:`ref`."""
+        unwanted, pending = await asyncio.gather(self.tombstones.of(owner), self._pending(owner, version))
+        waiting = tuple(one for one in pending if one.expires_at > now)
+        return Review(self.policies.read(item, owner), unwanted, waiting)
 
-    def proposed(self, decision: Propose, turn_id: TurnId, owner: Owner, *, key: MemoryId, now: datetime) -> Put:
-        """Return the put of what *decision* lets wait.
+    async def _pending(self, owner: Owner, version: Version) -> tuple[Proposal, ...]:
+        cached = self.cache.get(owner, version)
+        return cached if cached is not None else tuple(await self.rows.list(owner, state="pending", limit=_WAITING))
+
+    def committed(
+        self,
+        owner: Owner,
+        version: Version,
+        review: Review,
+        *,
+        proposed: Sequence[Proposal],
+        confirmed: Collection[ProposalId],
+    ) -> None:
+        """Keep what waits after a commit that added *proposed* and approved *confirmed*; *version*: after it."""
+        left = [one for one in review.pending if one.proposal_id not in confirmed]
+        added = [replace(one, revision=version.head or 0) for one in proposed]
+        self.cache.put(owner, version, tuple([*added, *left][:_WAITING]))
+
+    def proposed(self, decision: Propose, turn_id: TurnId, *, key: MemoryId, now: datetime) -> Proposal:
+        """Return what *decision* lets wait.
 
         Args:
             decision: One that no proposal waits for yet.
             turn_id: The turn that it comes from.
-            owner: The owner.
             key: Of the memory that an added statement becomes.
             now: The time of learning.
         """
         candidate, base = decision.candidate, decision.base
         sources = (candidate.source,) if candidate else (Source("assistant", turn_id=turn_id, at=now),)
         text = candidate.text.strip() if candidate else ""
-        proposal = Proposal(
+        return Proposal(
             proposal_id=proposal_id_of(turn_id, decision),
             action=decision.action,
             text=text,
@@ -105,7 +156,6 @@ class ReviewContext:
             expires_at=now + self.lifetime,
             metadata=candidate.metadata if candidate else {},
         )
-        return proposal_put(proposal, owner, expect="absent")
 
 
 def proposal_id_of(turn_id: TurnId, decision: Propose) -> ProposalId:
