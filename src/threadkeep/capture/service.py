@@ -81,7 +81,7 @@ class _Lease(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _PutIn:
+class _NewestTurn:
     """What is known of the newest turn besides its messages.
 
     Attributes:
@@ -210,7 +210,7 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        put_in=_PutIn(recalled, given, imported, without_memory),
+                        newest=_NewestTurn(recalled, given, imported, without_memory),
                         begun=begun,
                         epoch=current,
                         lease=_Lease(until, None if mine else MAX_TAKEN),
@@ -250,7 +250,7 @@ class CaptureService:
         *,
         owner: Owner,
         thread_id: ThreadId | None,
-        put_in: _PutIn,
+        newest: _NewestTurn,
         begun: str,
         epoch: str,
         lease: _Lease,
@@ -263,7 +263,7 @@ class CaptureService:
             messages: The thread's messages.
             owner: The owner of the thread.
             thread_id: The thread.
-            put_in: What is known of the newest turn besides its messages.
+            newest: What is known of the newest turn besides its messages.
             begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
             epoch: The owner's epoch now.
             lease: The lease of this worker on the turns.
@@ -280,10 +280,10 @@ class CaptureService:
             return None
         if begun != epoch and found.unknown:
             return ()  # nothing shows that there was such an owner, and what is older than the next turn is not learnt
-        branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), put_in.imported
+        branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), newest.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
-        if put_in.without_memory:
+        if newest.without_memory:
             wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
@@ -301,7 +301,7 @@ class CaptureService:
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
-                put_in=put_in if last else _PutIn(imported=imported),
+                newest=newest if last else _NewestTurn(imported=imported),
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
@@ -486,7 +486,7 @@ def _puts(
     owner: Owner,
     thread_id: ThreadId | None,
     branch: Branch,
-    put_in: _PutIn,
+    newest: _NewestTurn,
     due_at: datetime,
     worker: str | None,
     redact: Callable[[str], str],
@@ -494,14 +494,14 @@ def _puts(
     """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
-        before = put_in if turn is turns[-1] else _PutIn()
+        before = newest if turn is turns[-1] else _NewestTurn()
         record = replace(
             pending(turn, thread_id=thread_id, at=at, recalled=before.texts, redact=redact),
             worker=worker,
             branch=branch,
             given=before.given,
             trace=current_traceparent(),
-            ask=put_in.imported is not None and put_in.imported.ask,
+            ask=newest.imported is not None and newest.imported.ask,
         )
         if turn.turn_id not in wanted:
             record = done(record, (), rejected=[WITHOUT_MEMORY] if before.without_memory else ())
