@@ -14,7 +14,7 @@ from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
-from threadkeep.capture.review_context import Review, ReviewContext, Version, confirming, proposal_id_of
+from threadkeep.capture.review_context import Review, ReviewContext, HeadVersion, confirming, proposal_id_of
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
 from threadkeep.concurrency import retry_conflicts
@@ -251,7 +251,7 @@ class Learning:
         )
         self._reviews.committed(
             owner,
-            Version(epoch, position.sequence),
+            HeadVersion(epoch, position.sequence),
             read.review,
             proposed=proposed,
             confirmed={proposal.proposal_id for proposal, _ in confirmed},
@@ -264,7 +264,7 @@ class Learning:
         """Read everything else that the decision rests on."""
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
-        version = Version(epoch, head_of(rows.head).revision)
+        version = HeadVersion(epoch, head_of(rows.head).revision)
         review = await self._reviews.read(owner, rows.policy, version=version, now=self._clock.now())
         candidates = without_unwanted(extraction.candidates, review.unwanted)
         places = await self._search.statements(partition, [candidate.text for candidate in candidates])

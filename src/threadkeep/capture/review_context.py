@@ -35,7 +35,7 @@ _CACHED_OWNERS: Final = 8
 """So many owners have their pending proposals in RAM: an import learns thousands of turns of one owner."""
 
 
-class Version(NamedTuple):
+class HeadVersion(NamedTuple):
     """The state of an owner's memory that something was read at: every change of a proposal moves it.
 
     Attributes:
@@ -51,14 +51,14 @@ class PendingCache:
     """The pending proposals of the owners that were learnt about last, newest first, with their version."""
 
     def __init__(self) -> None:
-        self._entries: LRUCache[bytes, tuple[Version, tuple[Proposal, ...]]] = LRUCache(_CACHED_OWNERS)
+        self._entries: LRUCache[bytes, tuple[HeadVersion, tuple[Proposal, ...]]] = LRUCache(_CACHED_OWNERS)
 
-    def get(self, owner: Owner, version: Version) -> tuple[Proposal, ...] | None:
+    def get(self, owner: Owner, version: HeadVersion) -> tuple[Proposal, ...] | None:
         """Return the proposals as of *version*, or None if they must be read."""
         cached = self._entries.get(owner.partition.digest)
         return cached[1] if cached is not None and version.head is not None and cached[0] == version else None
 
-    def put(self, owner: Owner, version: Version, pending: tuple[Proposal, ...]) -> None:
+    def put(self, owner: Owner, version: HeadVersion, pending: tuple[Proposal, ...]) -> None:
         """Keep *pending* as of *version*."""
         self._entries[owner.partition.digest] = (version, pending)
 
@@ -105,20 +105,20 @@ class ReviewContext:
         """Return the item that :meth:`read` needs."""
         return self.policies.ref(owner)
 
-    async def read(self, owner: Owner, item: Item | None, *, version: Version, now: datetime) -> Review:
+    async def read(self, owner: Owner, item: Item | None, *, version: HeadVersion, now: datetime) -> Review:
         """Read what holds for *owner* at *version*; *item* is what is at :meth:`ref`."""
         unwanted, pending = await asyncio.gather(self.tombstones.of(owner), self._pending(owner, version))
         waiting = tuple(one for one in pending if one.expires_at > now)
         return Review(self.policies.read(item, owner), unwanted, waiting)
 
-    async def _pending(self, owner: Owner, version: Version) -> tuple[Proposal, ...]:
+    async def _pending(self, owner: Owner, version: HeadVersion) -> tuple[Proposal, ...]:
         cached = self.cache.get(owner, version)
         return cached if cached is not None else tuple(await self.rows.list(owner, state="pending", limit=_WAITING))
 
     def committed(
         self,
         owner: Owner,
-        version: Version,
+        version: HeadVersion,
         review: Review,
         *,
         proposed: Sequence[Proposal],
