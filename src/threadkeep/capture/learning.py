@@ -14,7 +14,7 @@ from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
-from threadkeep.capture.review_context import Review, ReviewContext, HeadVersion, confirming, proposal_id_of
+from threadkeep.capture.review_context import HeadVersion, Review, ReviewContext, confirming, proposal_id_of
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
 from threadkeep.concurrency import retry_conflicts
