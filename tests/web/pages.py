@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 from threadkeep.testing import ScriptedModel
 from tools.finding import ROOT
@@ -47,6 +47,7 @@ def say(page: Page, text: str, *, wait: bool = True) -> None:
     asked = page.locator(".question")
     count = asked.count()
     page.get_by_label("Message", exact=True).fill(text)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
     page.keyboard.press("Enter")
     asked.nth(count).wait_for()  # from then on, until the end, there is no button to send
     if wait:

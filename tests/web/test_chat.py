@@ -12,7 +12,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.web.conftest import OpenSite
 from tests.web.pages import SlowModel, begin_chat, panel, say
@@ -21,6 +21,7 @@ from threadkeep.testing import ScriptedModel
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ROME = "I live in Rome."
+BY_ID = re.compile(r"/api/memories\?memory_id=")
 
 
 class TestMemory:
@@ -71,12 +72,19 @@ class TestMemory:
         for number in range(12):
             remember(f"My sister number {number} lives in Rome, {'and more of it ' * 60}.", owner=site.owner("ana"))
         page = site.open()
+        late: list[tuple[Route, APIResponse]] = []
+        page.route(BY_ID, lambda route: late.append((route, route.fetch())))
         say(page, ROME)
+        expect(panel(page).get_by_role("listitem").filter(has_text="new")).to_be_visible()
         say(page, "I live in Oslo now.")
+        changed = panel(page).get_by_role("listitem").filter(has_text="changed")
+        expect(changed.locator("del")).to_have_text(ROME)
+        for route, answer in reversed(late):  # the one from before the change comes last
+            route.fulfill(response=answer)
+        page.unroute(BY_ID)
         for _ in range(2):
-            changed = panel(page).get_by_role("listitem").filter(has_text="changed")
             expect(changed.get_by_text("I live in Rome.")).to_be_visible()
-            assert changed.locator("del").inner_text() == ROME
+            expect(changed.locator("del")).to_have_text(ROME)
             expect(changed).to_contain_text("I live in Oslo now")
             page.reload()
         expect(page.locator(".question")).to_have_count(2)

@@ -1,8 +1,9 @@
 // One conversation: its messages, the runs at work on it, and what a user does with it. Belongs to no component.
-import { ApiError, call, send } from "../api/client.ts";
+import { ApiError, call, send, type Schemas } from "../api/client.ts";
 import { followRun, join } from "../api/stream.ts";
 import { applyEvent, newTurn, type Turn } from "../events/turn.ts";
 import type { RunEvent } from "../events/types.ts";
+import { outdate } from "../stores/memories.ts";
 import { branchPoints, type BranchPoint, type Checkpoint } from "./branches.ts";
 import { exchangesOf, lastTurn, type Exchange } from "./exchanges.ts";
 import type { TurnRecord } from "./turn-memory.ts";
@@ -183,9 +184,11 @@ export class Chat {
         call("get", "/api/threads/{thread_id}/state", { path }),
       ]);
       const exchanges = this.#withSeen(exchangesOf(messages));
-      this.#change({ exchanges, loading: false, failure: null, tip: null });
       const last = exchanges.at(-1);
-      if (state.run_id && last !== undefined && !last.seen) await this.#rejoin(state.run_id, last);
+      const runId = last === undefined || last.seen ? null : state.run_id;
+      const run = runId ? await call("get", "/api/runs/{run_id}", { path: { run_id: runId } }) : null;
+      this.#change({ exchanges, loading: false, failure: null, tip: null });
+      if (run !== null && last !== undefined) await this.#resume(run, state, last);
       await Promise.all([this.#learnBranches(), this.#readRecords(null)]);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
@@ -207,21 +210,20 @@ export class Chat {
     }
   }
 
-  /** Show a run that began before this page did: its events take the place of what the thread has of it. */
+  /** Show the newest run of a thread, which began before this page did. What a run that is done left is in the thread. */
+  async #resume(run: Schemas["RunBody"], state: Schemas["StateBody"], exchange: Exchange): Promise<void> {
+    if (run.status === "unknown") this.#showQuestions(run.run_id, state, exchange);
+    else if (run.status !== "done") await this.#rejoin(run.run_id, exchange);
+  }
+
+  /** Show the events of a run in place of what the thread has of it. */
   async #rejoin(runId: string, exchange: Exchange): Promise<void> {
-    const { status } = await call("get", "/api/runs/{run_id}", { path: { run_id: runId } });
-    if (status === "unknown") {
-      await this.#showQuestions(runId, exchange);
-      return;
-    }
     this.#replaceLast({ ...exchange, turns: [newTurn], seen: true, settled: false });
     this.#change({ connection: "connecting" });
     await this.#follow(() => join(runId, null, this.#reading.signal));
   }
 
-  async #showQuestions(runId: string, exchange: Exchange): Promise<void> {
-    const path = { thread_id: this.#state.threadId ?? "" };
-    const { interrupts } = await call("get", "/api/threads/{thread_id}/state", { path });
+  #showQuestions(runId: string, { interrupts }: Schemas["StateBody"], exchange: Exchange): void {
     const asked = interrupts.map((one) => ({ id: String(one["id"]), value: one["value"] }));
     const turns = exchange.turns.map((turn) => ({ ...turn, runId, status: "interrupted" as const, interrupts: asked }));
     this.#replaceLast({ ...exchange, turns });
@@ -261,6 +263,7 @@ export class Chat {
     if (events.length === 0 || exchange === undefined) return;
     const before = lastTurn(exchange);
     const turn = events.reduce(applyEvent, before);
+    outdate(turn.learnt.slice(before.learnt.length).map((one) => one.memory_id));
     this.#replaceLast({ ...exchange, messageId: turn.messageIds[0] ?? exchange.messageId, turns: [...exchange.turns.slice(0, -1), turn] });
     if (this.#state.threadId === null && turn.threadId !== null) {
       this.#change({ threadId: turn.threadId });

@@ -11,7 +11,20 @@ export type Proposal = Schemas["ProposalBody"];
 export const memories = new Store<ReadonlyMap<string, Memory | null>>(new Map());
 
 function note(memoryId: string, memory: Memory | null): void {
-  memories.update((known) => new Map(known).set(memoryId, memory));
+  noteAll([[memoryId, memory]]);
+}
+
+/** Note memories as they are; an answer that came late does not replace a newer one. */
+function noteAll(answers: readonly (readonly [string, Memory | null])[]): void {
+  memories.update((known) => {
+    const isOlder = (id: string, memory: Memory | null) => memory !== null && memory.revision < (known.get(id)?.revision ?? 0);
+    return new Map([...known, ...answers.filter(([id, memory]) => !isOlder(id, memory))]);
+  });
+}
+
+/** Forget what is known about memories that a turn has just written. */
+export function outdate(memoryIds: readonly string[]): void {
+  if (memoryIds.some((one) => memories.get().has(one))) memories.update((known) => new Map([...known].filter(([id]) => !memoryIds.includes(id))));
 }
 
 /** Read a memory, also one that was forgotten meanwhile. */
@@ -35,7 +48,7 @@ export async function readMemories(memoryIds: readonly string[], anew = false): 
   if (wanted.length === 0) return;
   const answer = await call("get", "/api/memories", { query: { memory_id: wanted } });
   const found = new Map(answer.memories.map((one) => [one.memory_id, one]));
-  memories.update((known) => new Map([...known, ...wanted.map((one) => [one, found.get(one) ?? null] as const)]));
+  noteAll(wanted.map((one) => [one, found.get(one) ?? null]));
 }
 
 /** What would be removed with a memory, and how many messages would still say it. */
