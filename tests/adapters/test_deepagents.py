@@ -70,6 +70,15 @@ def test_files_as_the_filesystem_tools_see_them(mine: threadkeep.Threadkeep):
     assert backend.download_files(["/other.md"])[0].error == "file_not_found"
 
 
+def test_too_many_statements_at_once_are_refused_and_none_is_left_out(mine: threadkeep.Threadkeep):
+    backend = AgentsFile(mine)
+
+    refused = backend.write(PATH, "\n".join(f"- The user owns boat {number}." for number in range(21)))
+
+    assert "21 statements, at most 20" in str(refused.error)
+    assert mine.sync.proposals.list() == []
+
+
 def test_what_an_agent_writes_waits_for_the_user(mine: threadkeep.Threadkeep):
     """Through deepagents' own tools; the next turn's prompt holds it once it is approved."""
     mine.sync.memories.remember("I live in Rome.")

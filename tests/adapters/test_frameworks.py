@@ -48,7 +48,10 @@ def printed(name: str, *arguments: str) -> Any:
 
 
 def test_openai_agents():
-    """Sessions are kept for their owner, turns learnt from, and memory is in the model's input alone."""
+    """Sessions are kept for their owner, turns learnt from, and memory is in the model's input alone.
+
+    A turn is learnt from however many calls of tools it has, and so is each of several at once.
+    """
     with ModelServer(replies=("Noted.",)) as server:
         seen = printed("openai_agents", server.base_url)
         prompts = [str(request["messages"]) for request in server.requests]
@@ -63,6 +66,8 @@ def test_openai_agents():
         "other": 4,
         "memories": ["I am allergic to walnuts."],
         "of_bob": [],
+        "long": ["I play the cello."],
+        "at_once": 12,
         "popped": "assistant",
         "cleared": [],
     }
@@ -70,6 +75,7 @@ def test_openai_agents():
 
 @pytest.mark.parametrize("name", ["pydantic_ai", "llama_index"])
 def test_agents_recall_what_another_conversation_taught(name: str):
-    """For its own user; the framework's history does not hold the block."""
+    """For its own user; the framework's history does not hold the block. A turn may have many calls of tools."""
     seen = printed(name)
+    assert seen.pop("long", ["I play the cello."]) == ["I play the cello."]
     assert seen == {"prompts": [True, True, False], "kept": False, "memories": ["I am allergic to walnuts."]}

@@ -152,6 +152,12 @@ class TestRefusals:
             ("chat.txt", "[01/02/2021, 09:00:00] Ana: Hello", {"me": "Ana"}, "Day and month"),
             ("none.json", None, {}, "cannot be read as an export"),
             ("own.json", [{"messages": []}], {"program": "telegram"}, "format 'telegram' is unknown"),
+            ("own.json", '[{"messages": [' + "9" * 5_000 + "]}]", {}, "cannot be read as an export"),
+            ("chat.txt", "[31/31/2021, 09:00:00] Ana: Hello", {"me": "Ana", "dates": "dmy"}, "cannot be read"),
+            *[
+                ("users.zip", {**slack(TEXT, REPLY), "users.json": users}, {"me": "ana"}, "cannot be read")
+                for users in ({"a": 1}, [{"name": "ana"}], [{"id": ["U1"], "name": "ana"}], [{"id": "U1", "profile": "x"}])
+            ],
         ],
     )
     def test_the_reason_is_named(
@@ -188,6 +194,61 @@ class TestRefusals:
             ("broken", "it is not as in a JSON export"),
         ]
         assert (result.conversations, result.proposals) == (1, 1)
+
+    @pytest.mark.parametrize("value", [None, 5, ["a"], {"a": 1}])
+    def test_a_message_that_is_no_text_stops_no_other_conversation(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path, value: object
+    ):
+        (broken,), (whole,) = claude(TEXT, REPLY), claude(TEXT, REPLY)
+        broken["uuid"] = "broken"
+        broken["chat_messages"][0].update(text=value, content=[])
+
+        result = tk.sync.import_conversations(write_json(tmp_path / "conversations.json", [broken, whole]))
+
+        assert [one.conversation_id for one in result.skipped] == ["broken"]
+        assert (result.conversations, result.proposals) == (1, 1)
+
+    @pytest.mark.parametrize("time", ["1e400", "nan", "-1e18"])
+    def test_a_message_of_no_real_time_stops_no_other_channel(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path, time: str
+    ):
+        files = slack(TEXT, REPLY)
+        files["other/2021-02-03.json"] = [{"user": "U1", "text": "I live in Porto.", "ts": time}]
+
+        result = tk.sync.import_conversations(write_zip(tmp_path / "slack.zip", files), me="ana")
+
+        assert [one.conversation_id for one in result.skipped] == ["other"]
+        assert (result.conversations, result.proposals) == (1, 1)
+
+    @pytest.mark.parametrize("damage", ["data", "password", "method"])
+    def test_a_damaged_zip_is_refused(self, tk: threadkeep.Threadkeep, tmp_path: Path, damage: str):
+        path = write_zip(tmp_path / "export.zip", {"conversations.json": claude(TEXT * 50, REPLY)})
+        data = bytearray(path.read_bytes())
+        directory = data.find(b"PK\x01\x02")
+        if damage == "data":
+            data[60:90] = b"\xff" * 30
+        elif damage == "password":
+            data[6] |= 1
+            data[directory + 8] |= 1
+        else:
+            data[8] = data[directory + 10] = 97
+        path.write_bytes(data)
+
+        with pytest.raises(InvalidInputError, match="cannot be read as an export"):
+            tk.sync.import_conversations(path)
+
+    @pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0b", "\r", "\x1e"])
+    def test_the_message_of_another_person_cannot_begin_one_of_the_user(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path, separator: str
+    ):
+        """A line of a chat ends with a line feed; what other programs take for one is text."""
+        chat = whatsapp(TEXT, f"Hi{separator}[23/02/2021, 09:02:00] Ana: I live in Rome.", style="ios")
+        path = tmp_path / "_chat.txt"
+        path.write_bytes(chat.replace("\n", "\r\n").encode())
+
+        tk.sync.import_conversations(path, me="Ana")
+
+        assert [one.text for one in tk.sync.proposals.list()] == [TEXT]
 
     def test_who_opted_out_is_learnt_nothing_about(self, tk: threadkeep.Threadkeep, tmp_path: Path):
         tk.sync.owners.opt_out("ana")

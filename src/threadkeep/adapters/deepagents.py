@@ -126,7 +126,9 @@ class AgentsFile(BackendProtocol):
         if path != PATH:
             return _missing(path)
         added = [line for line in difflib.ndiff(_statements(old), _statements(new)) if line.startswith("+ ")]
-        texts = [line.removeprefix("+ ") for line in added][:_MAX_PROPOSED]
+        texts = [line.removeprefix("+ ") for line in added]
+        if len(texts) > _MAX_PROPOSED:
+            return f"Nothing was written: the text adds {len(texts)} statements, at most {_MAX_PROPOSED} at once."
         if not texts:
             return "Nothing was written: the text adds no statement. Only the user can forget what is remembered."
         try:

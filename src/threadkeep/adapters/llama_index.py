@@ -11,13 +11,10 @@ from pydantic import PrivateAttr
 from typing_extensions import override
 
 from threadkeep.adapters.owned_items import require_owner
-from threadkeep.adapters.turns import SpokenText, learn
+from threadkeep.adapters.turns import SpokenText, learn, newest_turns
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-
-_NEWEST = 20
-"""So many of the newest messages of a session are looked at for turns that are not recorded."""
 
 
 class RecallBlock(BaseMemoryBlock[str]):
@@ -80,8 +77,8 @@ class ThreadkeepMemory(Memory):
 
     async def _learn(self, added: Sequence[ChatMessage]) -> None:
         if any(one.role == MessageRole.ASSISTANT and one.content for one in added):
-            messages = (await self.aget_all())[-_NEWEST:]
-            await learn(self._tk, _said(messages), thread_id=self.session_id)
+            said = newest_turns(_said(await self.aget_all()))
+            await learn(self._tk, said, thread_id=self.session_id)
 
 
 def _said(messages: Sequence[ChatMessage]) -> list[SpokenText]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agents.memory.session import SessionABC
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 _NAMESPACE: Final = ".agent-sessions"
 _HEAD: Final = "head"
-_NEWEST: Final = 20
-"""So many of the newest items of a session are looked at for turns that are not recorded."""
+_LEAST_READ: Final = 20
+"""So many of the newest items of a session, at least, are looked at for turns that are not recorded."""
 
 
 class ThreadkeepSession(SessionABC):
@@ -43,24 +44,23 @@ class ThreadkeepSession(SessionABC):
     @override
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         count = await self._count()
-        first = 0 if limit is None else max(0, count - max(0, limit))
-        found = await self._items.get([_key(number) for number in range(first, count)])
-        return [cast("TResponseInputItem", item.value["item"]) for item in found if item is not None]
+        return await self._between(0 if limit is None else max(0, count - max(0, limit)), count)
 
     @override
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        async def plan() -> tuple[list[Put], None]:
+        async def plan() -> tuple[list[Put], int]:
             (head,) = await self._items.get([_HEAD])
             count = 0 if head is None else int(head.value["count"])
             puts = [self._items.put(_HEAD, {"count": count + len(items)}, before=head)]
             for number, item in enumerate(items, count):
                 puts.append(self._items.put(_key(number), {"item": dict(item)}, before=None))
-            return puts, None
+            return puts, count
 
         if items:
-            await self._items.change(plan)
+            first = await self._items.change(plan)
             if any(role == "assistant" for role, _ in _said(items)):
-                await learn(self._tk, _said(await self.get_items(_NEWEST)), thread_id=self.session_id)
+                whole = await self._whole_turns(first, first + len(items))
+                await learn(self._tk, _said(whole), thread_id=self.session_id)
 
     @override
     async def pop_item(self) -> TResponseInputItem | None:
@@ -98,6 +98,20 @@ class ThreadkeepSession(SessionABC):
                 break
         return ModelInputData(input=items, instructions=data.model_data.instructions)
 
+    async def _whole_turns(self, first: int, end: int) -> list[TResponseInputItem]:
+        """Return the items before *end*, from where the turn of item *first* begins, or from further back."""
+        read = max(_LEAST_READ, end - first)
+        while True:
+            begin = max(0, end - read)
+            items = await self._between(begin, end)
+            if begin == 0 or _begins_turn(items[: first - begin + 1]):
+                return items
+            read *= 2
+
+    async def _between(self, first: int, end: int) -> list[TResponseInputItem]:
+        found = await self._items.get([_key(number) for number in range(first, end)])
+        return [cast("TResponseInputItem", item.value["item"]) for item in found if item is not None]
+
     async def _count(self) -> int:
         (head,) = await self._items.get([_HEAD])
         return 0 if head is None else int(head.value["count"])
@@ -105,6 +119,12 @@ class ThreadkeepSession(SessionABC):
 
 def _key(number: int) -> str:
     return f"{number:012}"
+
+
+def _begins_turn(items: Sequence[TResponseInputItem]) -> bool:
+    """Return whether a message of the user follows a reply in *items*; calls of tools stand in the middle of a turn."""
+    roles = [cast("dict[str, Any]", item).get("role") for item in items]
+    return ("assistant", "user") in pairwise(roles)
 
 
 def _in_front(content: Any, text: str) -> Any:

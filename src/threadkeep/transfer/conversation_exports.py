@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path, PurePosixPath
@@ -34,6 +35,8 @@ _WHATSAPP: Final = re.compile(
     r"(?:[ \u202f\u00a0]?([AaPp])\.?[Mm]\.?)?(?:\]| -) (.*)"
 )
 _SLACK_LINK: Final = re.compile(r"<([^<>|]+)(?:\|([^<>]*))?>")
+_DAMAGED: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
+"""What reading a value of another type or range than expected raises."""
 _YEAR_DIGITS: Final = 4
 _MONTHS: Final = 12
 
@@ -51,6 +54,11 @@ class ExportedMessage:
     message_id: str
     text: str
     at: datetime
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            msg = f"the text of a message is {type(self.text).__name__}"
+            raise TypeError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +117,9 @@ def read_export(
             "json": lambda: _each(files, "messages", "JSON", _plain),
         }
         return Export(found, tuple(readers[found]()))
-    except (OSError, zipfile.BadZipFile, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except InvalidInputError:
+        raise
+    except (*_DAMAGED, OSError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         msg = f"{path.name!r} cannot be read as an export ({type(error).__name__}); export it again."
         raise InvalidInputError(msg) from error
 
@@ -196,11 +206,17 @@ def _each(
     for number, row in enumerate(rows, 1):
         given = row.get("conversation_id") or row.get("uuid") or row.get("id")
         name = str(given) if given else short_digest(json.dumps(row, sort_keys=True))
-        try:
-            yield ExportedConversation(name, tuple(read(row)))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            problem = f"it is not as in a {program} export ({type(error).__name__}: {str(error)[:80]})"
-            yield ExportedConversation(name if given else f"conversation {number}", problem=problem)
+        read_row = _conversation(name, read(row), program)
+        yield read_row if given or not read_row.problem else replace(read_row, conversation_id=f"conversation {number}")
+
+
+def _conversation(name: str, messages: Iterable[ExportedMessage], program: str) -> ExportedConversation:
+    """Return a conversation; one that is not as expected has the reason in place of messages."""
+    try:
+        return ExportedConversation(name, tuple(messages))
+    except (*_DAMAGED, OSError) as error:
+        problem = f"it is not as in a {program} export ({type(error).__name__}: {str(error)[:80]})"
+        return ExportedConversation(name, problem=problem)
 
 
 def _chatgpt(row: _Row) -> Iterator[ExportedMessage]:
@@ -253,9 +269,6 @@ class _Identified:
 
     def message(self, at: datetime, text: str, *, given: object = None) -> ExportedMessage:
         """Return a message."""
-        if not isinstance(text, str):
-            msg = f"the text of a message is {type(text).__name__}"
-            raise TypeError(msg)
         self._seen[at, text] += 1
         made = short_digest("message", at.isoformat(), text, str(self._seen[at, text]))
         return ExportedMessage(str(given) if given else made, text, at)
@@ -292,11 +305,7 @@ def _slack(files: _Files, me: str | None) -> Iterator[ExportedConversation]:
         if _DAY_FILE.fullmatch(place.name):
             channels.setdefault(place.parent.name, []).append(file)
     for channel, days in channels.items():
-        try:
-            yield ExportedConversation(channel, tuple(_slack_messages(files, days, mine.copy().pop(), names)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            problem = f"it is not as in a Slack export ({type(error).__name__}: {str(error)[:80]})"
-            yield ExportedConversation(channel, problem=problem)
+        yield _conversation(channel, _slack_messages(files, days, mine.copy().pop(), names), "Slack")
 
 
 def _slack_messages(
@@ -330,7 +339,8 @@ def _whatsapp(files: _Files, me: str | None, dates: DateOrder | None) -> Iterato
 
 
 def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8-sig").splitlines()
+    """Return the lines of a chat; other separators than a line feed are part of what a person wrote."""
+    return [line.removesuffix("\r") for line in data.decode("utf-8-sig").split("\n")]
 
 
 _Date: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import MockLLM
 
@@ -40,7 +41,14 @@ async def main() -> None:
         await turn("ana", "monday", "I am allergic to walnuts.")
         history = await turn("ana", "tuesday", "What am I allergic to?")
         await turn("bob", "tuesday", "What am I allergic to?")
+        memory = ThreadkeepMemory.for_client(tk.for_owner("cleo"), thread_id="long", tokenizer_fn=str.split)
+        await memory.aput(ChatMessage("I play the cello.", role=MessageRole.USER))
+        for _ in range(24):
+            await memory.aput(ChatMessage("nothing", role=MessageRole.TOOL))
+        await memory.aput(ChatMessage("Noted.", role=MessageRole.ASSISTANT))
+        await tk.drain()
         seen = {
+            "long": [one.text for one in await tk.memories.list(owner="cleo") if one.kind == "semantic"],
             "prompts": ["walnuts" in one for one in prompts],
             "kept": "walnuts" in history,
             "memories": [one.text for one in await tk.memories.list(owner="ana") if one.kind == "semantic"],

@@ -41,6 +41,22 @@ async def main(base_url: str) -> None:
             "memories": [one.text for one in await tk.memories.list(owner="ana") if one.kind == "semantic"],
             "of_bob": [one.text for one in await tk.memories.list(owner="bob")],
         }
+        long = ThreadkeepSession(tk.for_owner("cleo"), "long")
+        await long.add_items([{"role": "user", "content": "I play the cello."}])
+        for number in range(12):
+            call = {"type": "function_call", "call_id": str(number), "name": "look", "arguments": "{}"}
+            await long.add_items([call, {"type": "function_call_output", "call_id": str(number), "output": "nothing"}])
+        await long.add_items([{"role": "assistant", "content": "Noted."}])
+        at_once = [
+            ThreadkeepSession(tk.for_owner("dan"), "busy").add_items(
+                [{"role": "user", "content": f"I own boat {number}."}, {"role": "assistant", "content": "Noted."}]
+            )
+            for number in range(12)
+        ]
+        await asyncio.gather(*at_once)
+        await tk.drain()
+        seen["long"] = [one.text for one in await tk.memories.list(owner="cleo") if one.kind == "semantic"]
+        seen["at_once"] = len([one for one in await tk.memories.list(owner="dan") if one.kind == "semantic"])
         seen["popped"] = (await session.pop_item() or {}).get("role")
         await session.clear_session()
         seen["cleared"] = await session.get_items()
