@@ -156,7 +156,12 @@ class TestRefusals:
             ("chat.txt", "[31/31/2021, 09:00:00] Ana: Hello", {"me": "Ana", "dates": "dmy"}, "cannot be read"),
             *[
                 ("users.zip", {**slack(TEXT, REPLY), "users.json": users}, {"me": "ana"}, "cannot be read")
-                for users in ({"a": 1}, [{"name": "ana"}], [{"id": ["U1"], "name": "ana"}], [{"id": "U1", "profile": "x"}])
+                for users in (
+                    {"a": 1},
+                    [{"name": "ana"}],
+                    [{"id": ["U1"], "name": "ana"}],
+                    [{"id": "U1", "profile": "x"}],
+                )
             ],
         ],
     )
