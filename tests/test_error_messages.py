@@ -26,6 +26,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.concurrency import MAX_WAITING, PriorityGate
 from threadkeep.errors import RestartingError, RunNotFoundError, ScopeRequiredError, ThreadkeepError
 from threadkeep.fact_extraction import create_fact_extractor
+from threadkeep.identity import Owner
 from threadkeep.langgraph.operations import InvalidNamespaceError
 from threadkeep.models.helper_models import reranker
 from threadkeep.search.vectors import stale
@@ -335,6 +336,25 @@ async def an_input_while_a_run_is_at_work(world: World) -> None:
 )
 async def a_run_that_was_interrupted(world: World) -> None:
     await second_input(world, "interrupt")
+
+
+@case(
+    threadkeep.errors.RunCancelledError,
+    "The run was stopped while it waited for its thread; nothing of it was kept.",
+)
+async def a_run_that_was_stopped_while_it_waited(world: World) -> None:
+    view, gates = world.tk.per_run_owner(), Gates()
+    graph = gated(view.checkpointer, gates)
+    running = asyncio.create_task(graph.ainvoke(said("slow one"), view.config(ANA, thread_id="t")))
+    await gates.arrived("slow one")
+    waiting = asyncio.create_task(graph.ainvoke(said("two"), view.config(ANA, thread_id="t", run_name="waits")))
+    try:
+        while not await view.end_run(Owner(ANA), "t", "waits"):
+            pass
+        await waiting
+    finally:
+        gates.let_through("slow one")
+        await running
 
 
 @case(threadkeep.errors.ConflictError, "The thread that is to be copied to has checkpoints already; give another id.")

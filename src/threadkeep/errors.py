@@ -30,6 +30,7 @@
     │   ├── RevisionConflictError
     │   ├── ThreadBusyError      another run is at work on the thread
     │   ├── ThreadMovedOnError   another run continued it first
+    │   ├── RunCancelledError    the run was stopped while it waited for its thread
     │   ├── NothingToResumeError no question of the job is open
     │   └── PartitionErasedError
     ├── RunUnfinishedError       a job has neither ended nor asked anything
@@ -248,6 +249,12 @@ class ThreadMovedOnError(ConflictError):
     """Another run continued the thread first, so nothing was written over it. Give the input again."""
 
     code = "thread_moved_on"
+
+
+class RunCancelledError(ConflictError):
+    """The run was stopped while it waited for its thread, so nothing was written. Give the input again if needed."""
+
+    code = "run_cancelled"
 
 
 class StorageError(ThreadkeepError):

@@ -195,6 +195,35 @@ class TestCancelling:
         assert [event.data.get("code") for event in rest if event.kind == "error"] == ["thread_moved_on"]
         assert "Too late." not in str(messages)
 
+    @pytest.mark.parametrize("place", ["in this process", "in the other process"])
+    async def test_a_run_of_another_process_that_waits_is_stopped(self, open_gateway: Open, tmp_path: Any, place: str):
+        """Whichever process has the run that it waits for; its message is in no thread, and the other run goes on."""
+        release = asyncio.Event()
+        url = f"sqlite:///{tmp_path / 'shared.db'}"
+        here, other = (open_gateway(ScriptedModel(replies=(Held(release, "First."), "Later.")), url=url) for _ in "ab")
+        holder = here if place == "in this process" else other
+        async with holder.client() as client, other.client() as elsewhere, here.client() as canceller:
+            async with (
+                holder.stream(client, {"message": "Hello", "thread_id": "t"}) as events,
+                other.stream(elsewhere, {"message": "Never mind", "thread_id": "t"}) as waiting,
+            ):
+                await until(lambda: holder.model.prompts)
+                run_id = (await anext(waiting)).data["run_id"]
+                stopped = await canceller.post(f"/runs/{run_id}/cancel")
+                rest = [event async for event in waiting]
+                again = await canceller.post(f"/runs/{run_id}/cancel")
+                holder.call(release.set)
+                first = [event async for event in events]
+            later = await other.turn(elsewhere, "Again", thread_id="t")
+            messages = (await canceller.get("/threads/t/messages")).json()["messages"]
+
+        assert stopped.json() == {"run_id": run_id, "status": "cancelled"}
+        assert [(event.kind, event.data["status"]) for event in rest] == [("done", "cancelled")]
+        assert again.json()["status"] == "unknown"
+        assert text_of(first) == "First."
+        assert "done" in kinds(later)
+        assert [one["text"] for one in messages if one["role"] == "user"] == ["Hello", "Again"]
+
 
 class TestLimits:
     async def test_too_many_turns_are_refused_before_they_begin(self, open_gateway: Open):

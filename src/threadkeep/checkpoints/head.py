@@ -18,6 +18,9 @@ from threadkeep.identity import Owner
 Strategy: TypeAlias = Literal["enqueue", "reject", "interrupt", "rollback"]
 """What a run does if another run has the lease: it waits, fails, or takes the lease and keeps or undoes its work."""
 
+_MOST_CANCELLED: Final = 15
+"""Of a process that was killed while it cancelled a run, the token stays until so many came after it."""
+
 STRATEGIES: Final[tuple[Strategy, ...]] = ("enqueue", "reject", "interrupt", "rollback")
 
 
@@ -57,6 +60,7 @@ class Head:
         newest: The largest checkpoint id of the root graph; ``""``: there is none.
         writer: The run that wrote it; ``""``: it was written outside of a run.
         lease: The lease; ``None``: no run has one.
+        cancelled: The tokens of runs that wait for the lease, and are to stop; each removes its own.
         commit: The id of the commit that wrote it, by which a writer without an answer finds out whether it did.
     """
 
@@ -65,6 +69,7 @@ class Head:
     newest: str = ""
     writer: str = ""
     lease: HeadLease | None = None
+    cancelled: tuple[str, ...] = ()
     commit: str = field(default="", compare=False)
 
     @classmethod
@@ -77,6 +82,7 @@ class Head:
             str(value.get("newest", "")),
             str(value.get("writer", "")),
             None if lease is None else HeadLease.from_value(lease),
+            tuple(map(str, value.get("cancelled", ()))),
             str(value.get("commit", "")),
         )
 
@@ -85,6 +91,8 @@ class Head:
         value: dict[str, Any] = {"thread": self.thread_id, "newest": self.newest, "writer": self.writer}
         if self.owner:
             value["owner"] = self.owner
+        if self.cancelled:
+            value["cancelled"] = [*self.cancelled]
         if self.commit:
             value["commit"] = self.commit
         if self.lease is not None:
@@ -115,6 +123,18 @@ class Head:
         if self.lease is None or self.lease.run != run:
             raise lease_lost_error()
         return self.lease
+
+
+def cancel_waiting(run: str) -> Callable[[Head], Head]:
+    """Return what tells the run with the token *run* to wait for the lease no longer."""
+    return lambda head: (
+        head if run in head.cancelled else replace(head, cancelled=(*head.cancelled[-_MOST_CANCELLED:], run))
+    )
+
+
+def uncancel(run: str) -> Callable[[Head], Head]:
+    """Return what undoes :func:`cancel_waiting`."""
+    return lambda head: replace(head, cancelled=tuple(one for one in head.cancelled if one != run))
 
 
 def bind_to(owner: Owner) -> Callable[[Head], Head]:

@@ -21,8 +21,8 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
-from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy
-from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
+from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, cancel_waiting, uncancel
+from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
 
@@ -52,6 +52,8 @@ _NOT_RELEASED: Final = 10_000
 _SOON_SECONDS: Final = 0.005
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.5
+_CANCEL_SECONDS: Final = 3.0
+"""How long a run that waits may take to see that it is cancelled: it looks every half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,7 @@ class Leases:
         Raises:
             ThreadBusyError: Another run has the lease, and *strategy* is not to wait; or it took too long.
             ThreadMovedOnError: *taken_from* does not have the lease.
+            RunCancelledError: The run was cancelled while it waited.
             OwnerMismatchError: The thread belongs to another owner.
             PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
             OverloadedError: Too many calls wait for the storage.
@@ -303,7 +306,7 @@ class Leases:
             pause, fresh = _FIRST_PAUSE_SECONDS, taken_from is not None
             while True:
                 head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
-                _require(head, locked_to, taken_from)
+                _require(head, locked_to, taken_from, lease)
                 fresh = True
                 if waits and thread.is_leased(head) and not self._is_over(head):
                     if strategy == "reject" or clock.time() > deadline:
@@ -323,15 +326,41 @@ class Leases:
             self._renewing = asyncio.ensure_future(self._renew())
         return lease
 
+    async def cancel(self, thread: ThreadStore, token: str) -> bool:
+        """Tell the run with this token, of any process, to wait for the lease no longer; return whether it waited.
+
+        A run that waits sees its token in the thread's head, removes it, and ends.
+        """
+        if await self._threads.call(thread.head()) is None:
+            return False
+        await self._threads.call(thread.commit(cancel_waiting(token)))
+        until = asyncio.get_running_loop().time() + _CANCEL_SECONDS
+        while await self._threads.call(thread.is_cancelled(token)):
+            if asyncio.get_running_loop().time() > until:
+                await self._threads.call(thread.commit(uncancel(token)))
+                return False
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+        return True
+
     def _is_over(self, head: Head) -> bool:
         """Return whether the lease in *head* is of a run of this process that ended while the storage was away."""
         return head.lease is not None and head.lease.run in self._not_released
 
     def _give_up(self, lease: Lease, error: BaseException) -> None:
+        self._confirm_if_cancelled(lease, error)
         if isinstance(error, asyncio.CancelledError):  # it may be committed
             self._threads.track(asyncio.ensure_future(self._release_quietly(lease)))
         else:
             _next_turn(lease)
+
+    def _confirm_if_cancelled(self, lease: Lease, error: BaseException) -> None:
+        """Remove the token of a run that was told to wait no longer: what told it so sees that it did wait."""
+        if isinstance(error, RunCancelledError):
+            self._threads.track(asyncio.ensure_future(self._confirm_cancelled(lease)))
+
+    async def _confirm_cancelled(self, lease: Lease) -> None:
+        with suppress(ConflictError, StorageError):  # then it is removed by what told it so
+            await lease.thread.commit(uncancel(lease.run))
 
     async def release(self, lease: Lease) -> None:
         """Give *lease* back; when this returns, no other run can undo what its run wrote.
@@ -394,12 +423,28 @@ class Leases:
                 raise busy()
             if lease.owner is not None:  # what was said before an erasure is not kept after it
                 lease.epoch = await self._owners.epoch(lease.owner)
+        if turn.locked():
+            await self._await_lock(turn, lease, deadline)
+        else:
+            await turn.acquire()
+        lease.turn = turn
+
+    async def _await_lock(self, turn: asyncio.Lock, lease: Lease, deadline: float) -> None:
+        """Wait for the lock in the order of arrival, and look now and then whether the run is cancelled."""
+        acquiring = asyncio.ensure_future(turn.acquire())
         try:
             async with asyncio.timeout_at(deadline):
-                await turn.acquire()
-        except TimeoutError:
-            raise busy() from None
-        lease.turn = turn
+                while not (await asyncio.wait({acquiring}, timeout=_LONGEST_PAUSE_SECONDS))[0]:
+                    with suppress(StorageError):  # the run waits for the one before it, not for the storage
+                        if await self._threads.call(lease.thread.is_cancelled(lease.run)):
+                            raise cancelled()  # noqa: TRY301 - it leaves the queue
+        except BaseException as error:
+            if not acquiring.cancel():
+                turn.release()
+            self._confirm_if_cancelled(lease, error)
+            if isinstance(error, TimeoutError):
+                raise busy() from None
+            raise
 
     async def _commit(self, lease: Lease, seen: Head, strategy: Strategy) -> bool:
         """Write the lease into the head if it is still as *seen*; return whether it was."""
@@ -497,11 +542,18 @@ def _without(head: Head, lease: Lease) -> Head:
     return replace(head, lease=None)
 
 
-def _require(head: Head, owner: Owner | None, token: str | None) -> None:
-    """Check the owner of a thread, and the run that has the lease; ``None``: it is not checked."""
+def cancelled() -> RunCancelledError:
+    """Return the error for a run that is to wait no longer."""
+    return RunCancelledError("The run was stopped while it waited for its thread; nothing of it was kept.")
+
+
+def _require(head: Head, owner: Owner | None, token: str | None, lease: Lease) -> None:
+    """Check the owner of a thread, the run that has the lease (``None``: any), and that *lease* is still wanted."""
     head.require_owner(owner)
     if token is not None:
         head.require_lease(token)
+    if lease.run in head.cancelled:
+        raise cancelled()
 
 
 def _next_turn(lease: Lease) -> None:

@@ -303,23 +303,28 @@ class Maintenance:
         return head.lease.run
 
     async def end_run(self, thread_id: str, token: str, *, undo: bool) -> bool:
-        """Take the lease on a thread from a run, which cannot write any more; return whether the run had it.
+        """Take the lease on a thread from a run, which cannot write any more; one that waits for it stops to wait.
 
         Args:
             thread_id: The thread.
             token: The token of the run.
             undo: Whether what it wrote is undone.
+
+        Returns:
+            Whether the run had the lease, or waited for it.
         """
+        thread = self._thread(thread_id)
+        if await self._end_leased(thread, token, undo=undo) or await self.leases.cancel(thread, token):
+            return True
+        return await self._end_leased(thread, token, undo=undo)  # it may have begun meanwhile
+
+    async def _end_leased(self, thread: ThreadStore, token: str, *, undo: bool) -> bool:
+        """Take the lease from a run, and give it back; return whether the run had it."""
         strategy: Strategy = "rollback" if undo else "interrupt"
+        scoped = self.owner is not None
         try:
             lease = await self.leases.take(
-                self._thread(thread_id),
-                self.owner,
-                strategy,
-                scoped=self.owner is not None,
-                locked_to=None,
-                token=new_id(),
-                taken_from=token,
+                thread, self.owner, strategy, scoped=scoped, locked_to=None, token=new_id(), taken_from=token
             )
         except ThreadMovedOnError:
             return False

@@ -139,6 +139,11 @@ class ThreadStore:
             known = self._known = await self._read_head()
         return known.head
 
+    async def is_cancelled(self, run: str) -> bool:
+        """Return whether the run with the token *run* is to wait for the lease no longer; what is known stays."""
+        head = (await self._read_head()).head
+        return head is not None and run in head.cancelled
+
     async def commit(self, revise: Callable[[Head], Head], operations: Sequence[Operation] = ()) -> None:
         """Commit one change; see :meth:`write`."""
         await self.write(Change(revise, operations))

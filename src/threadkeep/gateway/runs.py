@@ -15,6 +15,7 @@ from threadkeep.documents.reader import CHILDREN
 from threadkeep.errors import (
     NothingToResumeError,
     RestartingError,
+    RunCancelledError,
     RunNotFoundError,
     SettingsError,
     StorageError,
@@ -293,8 +294,6 @@ class RunRegistry:
     async def cancel(self, owner: Owner, run_id: str, *, undo: bool = False) -> Status:
         """Stop a run, also one of another process, and return how it ended.
 
-        A run of another process that waits for its thread is not stopped.
-
         Args:
             owner: The owner.
             run_id: The run.
@@ -457,10 +456,7 @@ class RunRegistry:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
         except Exception as error:  # noqa: BLE001 - the client is told, and the log has it
-            if run.stop is None:  # otherwise its writes are refused, as another run has its thread
-                failure = error
-            if not isinstance(error, ThreadkeepError):
-                log.exception("A run failed.")
+            failure = _failure_of(run, error)
         if run.stop == "restarting":
             failure = RestartingError("The server is stopping. Send the message again.")
         status = _status_of(run, failure)
@@ -604,6 +600,15 @@ class RunRegistry:
         self._runs.pop(run.run_id, None)
         if run.key is not None:
             self._begun.pop((run.request.owner, run.key.key), None)
+
+
+def _failure_of(run: ChatRun, error: Exception) -> Exception | None:
+    """Return what a run failed with; ``None``: it was stopped, also by another process while it waited."""
+    if isinstance(error, RunCancelledError):
+        run.stop = run.stop or "cancelled"
+    if not isinstance(error, ThreadkeepError):
+        log.exception("A run failed.")
+    return error if run.stop is None else None  # of a stopped run writes are refused, as another has its thread
 
 
 def _status_of(run: ChatRun, failure: Exception | None) -> Status:

@@ -179,13 +179,18 @@ class PerRunOwnerView:
         return await saver.run(saver.maintenance.leaseholder(thread_id))
 
     async def end_run(self, owner: Owner, thread_id: str, run_name: str, *, undo: bool = False) -> bool:
-        """Stop a run of any process: it cannot write any more. Return whether it had the lease on the thread.
+        """Stop a run of any process: it cannot write any more, and waits for its thread no longer.
+
+        A run that waited raises ``RunCancelledError``, one that had the lease ``ThreadMovedOnError`` at its next write.
 
         Args:
             owner: The owner of the thread.
             thread_id: The thread.
             run_name: The name of the run, as its config says it.
             undo: Whether what it wrote is undone.
+
+        Returns:
+            Whether it had the lease on the thread, or waited for it. If neither, that is known after 3 seconds.
         """
         saver = self._scoped_saver(owner)
         return await saver.run(saver.maintenance.end_run(thread_id, run_name, undo=undo))
