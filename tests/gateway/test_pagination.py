@@ -9,6 +9,7 @@ import pytest
 import threadkeep
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.pagination import Cursors
+from threadkeep.gateway.shared_secret import SharedSecret
 
 ANA = threadkeep.Owner("ana")
 
@@ -26,7 +27,7 @@ async def test_a_new_secret_leaves_the_cursors_of_the_one_before(tk: threadkeep.
     before = await here.seal(7, ANA, "threads")
     assert await elsewhere.open(before, ANA, "threads") == 7
 
-    await Cursors(tk.store).rotate()
+    await SharedSecret(tk.store).rotate()
 
     unaware = await elsewhere.seal_position("a", ANA, "threads")
     assert await here.open(before, ANA, "threads") == 7
@@ -34,7 +35,7 @@ async def test_a_new_secret_leaves_the_cursors_of_the_one_before(tk: threadkeep.
     after = await Cursors(tk.store).seal(8, ANA, "threads")
     assert after.partition(".")[2] != (await elsewhere.seal(8, ANA, "threads")).partition(".")[2]
     assert await elsewhere.open(after, ANA, "threads") == 8
-    await Cursors(tk.store).rotate()
+    await SharedSecret(tk.store).rotate()
     with pytest.raises(InvalidInputError):
         await Cursors(tk.store).open(before, ANA, "threads")
 

@@ -19,6 +19,8 @@ from tests.gateway.world import GatewayWorld
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.auth.sessions import COOKIE, LOGIN_COOKIE, Sessions
 from threadkeep.gateway.settings import GatewaySettings
+from threadkeep.gateway.shared_secret import SharedSecret
+from threadkeep.storage.interface import iterate_items, iterate_partitions
 from threadkeep.testing import FrozenClock, ScriptedModel
 
 PUBLIC = "http://localhost:8000"
@@ -141,6 +143,62 @@ class TestLogin:
             now = await browser.request("GET", "/api/memories")
         assert browser.cookies[COOKIE] != first
         assert (earlier.status_code, now.status_code) == (401, 200)
+
+    async def test_a_login_that_begins_writes_nothing(self, browser_gateway: GatewayWorld):
+        """Nobody has to be known to send such a request, so many of them must not fill the storage."""
+
+        async def stored() -> list[tuple[Any, int]]:
+            found: list[tuple[Any, int]] = []
+            async for partition in iterate_partitions(storage):
+                found += [(item.ref, item.revision) async for item in iterate_items(storage, partition)]
+            return found
+
+        storage, loop = browser_gateway.tk.app.storage, browser_gateway.tk.app.event_loop
+        async with Browser(browser_gateway) as browser:
+            await browser.login()
+            before = await loop.run(stored())
+            for _ in range(20):
+                await browser.start()
+            after = await loop.run(stored())
+        assert before == after
+
+    async def test_a_login_ends_after_ten_minutes(self, browser_gateway: GatewayWorld):
+        sessions = browser_gateway.app.state.gateway.sessions
+        sessions._clock = clock = FrozenClock(sessions._clock.now())
+        async with Browser(browser_gateway) as late, Browser(browser_gateway) as soon:
+            given = [await late.start(), await soon.start()]
+            clock.advance(timedelta(minutes=9))
+            good = await soon.request("GET", "/auth/callback", params=given[1])
+            clock.advance(timedelta(minutes=2))
+            bad = await late.request("GET", "/auth/callback", params=given[0])
+        assert good.status_code == 303
+        assert (bad.status_code, bad.json()["code"]) == (400, "login_failed")
+
+    async def test_a_login_goes_on_while_the_secret_is_rotated(self, open_gateway: Open, provider: OidcProvider):
+        """It begins at one process, and the issuer sends the browser to another one."""
+        here, other = with_browsers(open_gateway, provider), with_browsers(open_gateway, provider)
+        async with Browser(here) as browser, Browser(other) as elsewhere:
+            given = await browser.start()
+            await SharedSecret(here.tk.store).rotate()
+            elsewhere.cookies = browser.cookies
+            done = await elsewhere.request("GET", "/auth/callback", params=given)
+        assert done.status_code == 303
+
+    @pytest.mark.parametrize("change", ["cut", "swapped", "plain", "empty", "long"])
+    async def test_forged_login_cookies_are_refused(self, browser_gateway: GatewayWorld, change: str):
+        async with Browser(browser_gateway) as browser:
+            given = await browser.start()
+            cookie = browser.cookies[LOGIN_COOKIE]
+            header, key, nonce, text, tag = cookie.split(".")
+            browser.cookies[LOGIN_COOKIE] = {
+                "cut": cookie[:-2],
+                "swapped": ".".join((header, key, nonce, text[:-8] + text[-8:][::-1], tag)),
+                "plain": "eyJhbGciOiJub25lIn0.e30.",
+                "empty": "",
+                "long": "A" * 5_000,
+            }[change]
+            answer = await browser.request("GET", "/auth/callback", params=given)
+        assert (answer.status_code, answer.json()["code"]) == (400, "login_failed")
 
     async def test_a_login_is_of_one_browser_and_once(self, browser_gateway: GatewayWorld):
         async with Browser(browser_gateway) as ana, Browser(browser_gateway) as other:

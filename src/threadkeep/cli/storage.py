@@ -513,8 +513,8 @@ def rotate_cursors(data_dir: DataDir = None, *, json: Json = False) -> None:
     from threadkeep.errors import optional_import
 
     with optional_import("The gateway's cursors", extra="serve"):
-        from threadkeep.gateway.pagination import Cursors
-    run(lambda tk: Cursors(tk.store).rotate(), data_dir)
+        from threadkeep.gateway.shared_secret import SharedSecret
+    run(lambda tk: SharedSecret(tk.store).rotate(), data_dir)
     emit(
         {"rotated": True},
         ["Cursors have a new key; cursors of the key before are valid until the next time."],

@@ -6,19 +6,15 @@ import base64
 import hashlib
 import hmac
 import re
-import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.shared_secret import SharedSecret
 from threadkeep.ids import digest
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
-NAMESPACE: Final = ("threadkeep", "gateway")
-"""Where the gateway keeps what belongs to no owner."""
-
-_KEY: Final = "cursor_secret"
 _SIGNATURE_BYTES: Final = 16
 _POSITION: Final = re.compile(r"(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", re.ASCII)
 _SIGNATURE: Final = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
@@ -33,12 +29,11 @@ class Cursors:
     """
 
     def __init__(self, store: Any) -> None:
-        self._store = store
-        self._secrets: tuple[bytes, ...] = ()
+        self._secret = SharedSecret(store)
 
     async def seal(self, offset: int, owner: Owner, *bound: str) -> str:
         """Return the cursor of the row at *offset*; *bound* are the route and the values of its filter."""
-        secret, *_ = self._secrets or await self._load()
+        secret, *_ = await self._secret.known()
         return f"{offset}.{_sign(secret, offset, owner, bound)}"
 
     async def open(self, cursor: str | None, owner: Owner, *bound: str) -> int:
@@ -58,7 +53,7 @@ class Cursors:
     async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
         """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
         text = base64.urlsafe_b64encode(position.encode()).rstrip(b"=").decode()
-        secret, *_ = self._secrets or await self._load()
+        secret, *_ = await self._secret.known()
         return f"{text}.{_sign(secret, position, owner, bound)}"
 
     async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
@@ -77,30 +72,13 @@ class Cursors:
         msg = "The cursor is invalid; begin with the first page."
         raise InvalidInputError(msg)
 
-    async def rotate(self) -> None:
-        """Sign with a new secret from now on; cursors of the one before stay valid until the next rotation."""
-        await self._load()
-        secret = secrets.token_bytes(32)
-        value = {"secret": secret.hex(), "before": self._secrets[0].hex()}
-        await self._store.aput(NAMESPACE, _KEY, value, index=False)
-        self._secrets = (secret, self._secrets[0])
-
     async def _is_signed(self, place: int | str, signature: str, owner: Owner, bound: tuple[str, ...]) -> bool:
         """Return whether a secret of ours has signed; those of other processes are read if none that is known has."""
-        for load in (False, True):
-            known = await self._load() if load or not self._secrets else self._secrets
+        for reload in (False, True):
+            known = await self._secret.known(reload=reload)
             if any(hmac.compare_digest(_sign(secret, place, owner, bound), signature) for secret in known):
                 return True
         return False
-
-    async def _load(self) -> tuple[bytes, ...]:
-        item = await self._store.aget(NAMESPACE, _KEY)
-        if item is None:  # of several processes that start at once, one chooses the secret
-            await self._store.aput_new(NAMESPACE, _KEY, {"secret": secrets.token_hex(32)})
-            item = await self._store.aget(NAMESPACE, _KEY)
-        value: dict[str, Any] = item.value if item is not None else {}
-        self._secrets = tuple(bytes.fromhex(value[name]) for name in ("secret", "before") if name in value)
-        return self._secrets
 
 
 def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:

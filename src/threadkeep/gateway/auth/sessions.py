@@ -18,8 +18,10 @@ from cachetools import TTLCache
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.auth.claims import ID_TYPES, InvalidTokenError, scopes_of, text_claim
+from threadkeep.gateway.auth.login_state import LoginState, open_login
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.shared_secret import SharedSecret
 from threadkeep.identity import Owner
 from threadkeep.observability import log
 
@@ -44,7 +46,6 @@ CACHE_SECONDS: Final = 2.0
 
 _SESSIONS: Final = ("threadkeep", "gateway", "sessions")
 _USES: Final = ("threadkeep", "gateway", "session_uses")
-_LOGINS: Final = ("threadkeep", "gateway", "logins")
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _SEEN: Final = timedelta(minutes=1)
 _RELATIVE: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*", re.ASCII)
@@ -95,11 +96,12 @@ class Sessions:
         self._clock = clock
         self._settings = settings
         self._verifier = verifier
+        self._secret = SharedSecret(store)
         self._known: TTLCache[str, Session] = TTLCache(10_000, CACHE_SECONDS)
         self._origin = (settings.public_url or "").rstrip("/")
 
     async def begin_login(self, return_to: str) -> tuple[str, str]:
-        """Return the address of the issuer to go to, and the value of the login cookie.
+        """Return the address of the issuer to go to, and the value of the login cookie; nothing is written.
 
         Args:
             return_to: Where the browser goes after the login.
@@ -111,21 +113,19 @@ class Sessions:
             detail = "return_to must be a path that begins with one slash."
             raise ProblemError(422, "input_invalid", detail)
         metadata = await self._issuer.metadata()
-        state, nonce, verifier, browser = (secrets.token_urlsafe(32) for _ in range(4))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        value = {"nonce": nonce, "verifier": verifier, "browser": _digest(browser), "return_to": return_to}
-        await self._store.aput(_LOGINS, _digest(state), value, index=False, ttl=LOGIN_MINUTES)
+        login = LoginState(return_to, (self._clock.now() + timedelta(minutes=LOGIN_MINUTES)).timestamp())
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(login.verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
             "response_type": "code",
             "client_id": self._settings.client_id,
             "redirect_uri": self._callback,
             "scope": "openid",
-            "state": state,
-            "nonce": nonce,
+            "state": login.state,
+            "nonce": login.nonce,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        return f"{metadata['authorization_endpoint']}?{urlencode(query)}", browser
+        return f"{metadata['authorization_endpoint']}?{urlencode(query)}", await login.seal(self._secret)
 
     async def finish_login(self, code: str, state: str, *, browser: str, earlier: str) -> tuple[str, str]:
         """Return the value of the session cookie, and where the browser goes.
@@ -139,11 +139,10 @@ class Sessions:
         Raises:
             ProblemError: The login is not one of this browser, or the issuer refuses the code.
         """
-        item = await self._store.aget(_LOGINS, _digest(state))
-        if item is None or not hmac.compare_digest(item.value["browser"], _digest(browser)):
+        login = await open_login(browser, state, self._secret, now=self._clock.now())
+        if login is None:
             raise _login_failed()
-        await self._store.adelete(_LOGINS, _digest(state))
-        claims = await self._redeem(code, item.value)
+        claims = await self._redeem(code, login)
         try:
             owner = self._verifier.owner_of(claims)
             subject = text_claim(claims, "sub")
@@ -165,7 +164,7 @@ class Sessions:
         if earlier:
             await self.end(earlier)
         await self._put(_SESSIONS, _digest(secret), value)
-        return secret, str(item.value["return_to"])
+        return secret, login.return_to
 
     async def find(self, secret: str) -> Session | None:
         """Return the session of a cookie, or None if there is none or it has ended."""
@@ -249,14 +248,14 @@ class Sessions:
     async def _put(self, namespace: tuple[str, ...], place: str, value: dict[str, Any]) -> None:
         await self._store.aput(namespace, place, value, index=False, ttl=LIFETIME / timedelta(minutes=1))
 
-    async def _redeem(self, code: str, login: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _redeem(self, code: str, login: LoginState) -> Mapping[str, Any]:
         """Return the claims of the ID token that the issuer gives for *code*."""
         settings, metadata = self._settings, await self._issuer.metadata()
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self._callback,
-            "code_verifier": login["verifier"],
+            "code_verifier": login.verifier,
             "client_id": settings.client_id,
         }
         secret = settings.client_secret
@@ -272,7 +271,7 @@ class Sessions:
         except (InvalidTokenError, ValueError, KeyError, TypeError) as error:
             log.warning("A login failed: %s", error)
             raise _login_failed() from error
-        if claims.get("iss") != self._issuer.url or claims.get("nonce") != login["nonce"]:
+        if claims.get("iss") != self._issuer.url or claims.get("nonce") != login.nonce:
             raise _login_failed()
         return claims
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from cachetools import LRUCache
 
 from threadkeep.errors import StorageError
-from threadkeep.gateway.pagination import NAMESPACE
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.shared_secret import NAMESPACE
 from threadkeep.ids import new_id, short_digest
 from threadkeep.observability import log
 
