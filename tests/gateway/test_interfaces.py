@@ -51,5 +51,5 @@ class TestMount:
         with threadkeep.open("memory://") as tk, pytest.raises(SettingsError) as refused:
             create_app(tk, tk.per_run_owner().graph(), settings)
 
-        assert f"pip install threadkeep[{name}]" in str(refused.value)
+        assert f'pip install "threadkeep[{name}]"' in str(refused.value)
         assert name not in installed_interfaces()

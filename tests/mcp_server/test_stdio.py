@@ -144,7 +144,7 @@ class TestProcess:
         assert answers[0]["result"]["protocolVersion"] == types.LATEST_PROTOCOL_VERSION
         assert answers[-1]["result"] == {}
 
-    @pytest.mark.parametrize(("missing", "expected"), [("mcp", "pip install threadkeep[mcp]"), ("fastapi", "")])
+    @pytest.mark.parametrize(("missing", "expected"), [("mcp", 'pip install "threadkeep[mcp]"'), ("fastapi", "")])
     def test_missing_packages(self, tmp_path: Path, missing: str, expected: str):
         """Without the extra the command is named; the packages of the gateway are not needed."""
         program = f"import sys; sys.modules[{missing!r}] = None; {COMMAND}"

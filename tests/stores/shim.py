@@ -36,7 +36,8 @@ class Store(ThreadkeepStore):
 
     def __init__(self, *, index: Any = None, ttl: Any = None, database: str = "") -> None:
         """Open the memory of *database*, or one of its own, and do what ``store_with(ranking="dense")`` does."""
-        settings = Settings.load(store_key_prefix=database or uuid4().hex, capture="off")
+        # Some tests make thousands of calls at once, and a busy machine has few connections for them.
+        settings = Settings.load(store_key_prefix=database or uuid4().hex, capture="off", postgres_wait_ms=60_000)
         embed = ensure_embeddings(index["embed"]) if index else None
         tk = threadkeep.open(_url(), embedder=embed or "none", settings=settings)
         _test.callback(tk.close)

@@ -385,7 +385,7 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
             if (other := tk.app.event_loop.run_sync(_other_vectors(tk))) is not None:
                 rows.append({"what": "embedder", "state": "warning", "detail": str(other)})
         else:
-            detail = "search is by words only; pip install threadkeep[local]"
+            detail = 'search is by words only; pip install "threadkeep[local]"'
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
         if (engine := tk.app.event_loop.run_sync(_vectors(tk, measure=measure))) is not None:
             rows.append(engine)

@@ -33,7 +33,7 @@ from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.memories.models import Forgotten, Memory, Source, Why
+    from threadkeep.memories.models import Forgotten, Memory, Source, Undone, Why
     from threadkeep.memories.models import Kind as KindOf
 
 T = TypeVar("T")
@@ -263,10 +263,16 @@ def undo(
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Undo the last changes of memories; a forgotten memory stays forgotten."""
-    result = run(lambda tk: tk.memories.undo(last, owner=user), data_dir)
+    """Undo the last changes of memories; what they added is removed, a forgotten memory stays forgotten."""
+
+    async def undo_confirmed(tk: Threadkeep) -> Undone:
+        confirm(f"Undo the last {last:,} changes of {plain(user)} in {location_of(tk)}?", yes=yes)
+        return await tk.memories.undo(last, owner=user)
+
+    result = run(undo_confirmed, data_dir)
     lines = [
         f"{len(result.numbers)} changes undone: {len(result.memory_ids)} as before, {len(result.removed)} gone.",
         *(f"  {memory_id} is left: {reason}" for memory_id, reason in result.left.items()),

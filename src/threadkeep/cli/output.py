@@ -145,11 +145,16 @@ def missing_database(settings: Settings) -> Path | None:
     return None
 
 
-def settings_of_existing(settings: Settings) -> Settings:
-    """Return *settings* with a storage in RAM in place of each SQLite file that is missing; no file is created."""
+def settings_of_existing(settings: Settings, *, instead: str = "showing an empty memory") -> Settings:
+    """Return *settings* with a storage in RAM in place of each SQLite file that is missing; no file is created.
+
+    Args:
+        settings: The settings.
+        instead: What happens as the database is missing; it is printed.
+    """
     changes: dict[str, Any] = {}
     if (missing := missing_database(settings)) is not None:
-        err.print(f"The database {missing} does not exist yet; showing an empty memory.", markup=False)
+        err.print(f"The database {missing} does not exist yet; {instead}.", markup=False)
         changes.update(store_type="memory", keys=None)
     threads = settings.thread_path
     if settings.checkpoint_type is not None and threads is not None and not threads.exists():

@@ -16,6 +16,7 @@ from threadkeep.cli.output import (
     confirm,
     emit,
     full_id,
+    location_of,
     plain,
     read,
     run,
@@ -205,9 +206,14 @@ def _keys(
         raise typer.BadParameter(msg)
     if proposal_ids:
         return proposal_ids
-    waiting = read(lambda tk: tk.proposals.list(owner=user, limit=_MOST), data_dir)
-    confirm(f"{'Approve' if approved else 'Reject'} {len(waiting):,} proposals of {plain(user)}?", yes=yes)
-    return [proposal.proposal_id for proposal in waiting]
+
+    async def list_confirmed(tk: Threadkeep) -> list[str]:
+        waiting = await tk.proposals.list(owner=user, limit=_MOST)
+        verb = "Approve" if approved else "Reject"
+        confirm(f"{verb} {len(waiting):,} proposals of {plain(user)}, in {location_of(tk)}?", yes=yes)
+        return [proposal.proposal_id for proposal in waiting]
+
+    return read(list_confirmed, data_dir)
 
 
 def _decide(

@@ -6,7 +6,21 @@ from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, CommandGroup, DataDir, Json, User, emit, full_id, plain, read, run
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    CommandGroup,
+    DataDir,
+    Json,
+    User,
+    Yes,
+    confirm,
+    emit,
+    full_id,
+    location_of,
+    plain,
+    read,
+    run,
+)
 from threadkeep.cli.proposals import Comment, Key, proposal_line, state_of
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner, OwnerKind
@@ -14,6 +28,7 @@ from threadkeep.identity import Owner, OwnerKind
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.memories.models import Memory
+    from threadkeep.owners.models import Erased
     from threadkeep.proposals.models import Proposal, Proposed
     from threadkeep.scopes.models import Membership, Role
 
@@ -54,18 +69,15 @@ def create(scope: Scope, data_dir: DataDir = None, *, json: Json = False) -> Non
 
 
 @app.command()
-def erase(
-    scope: Scope,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    data_dir: DataDir = None,
-    *,
-    json: Json = False,
-) -> None:
+def erase(scope: Scope, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> None:
     """Remove a scope with everything that it remembers; what its members know themselves stays."""
     owner = _scope(scope)
-    if not yes:
-        typer.confirm(f"Remove {scope} with all its memories?", abort=True)
-    erased = run(lambda tk: tk.owners.erase(owner), data_dir)
+
+    async def erase_confirmed(tk: Threadkeep) -> Erased:
+        confirm(f"Remove {plain(scope)} with all its memories, in {location_of(tk)}?", yes=yes)
+        return await tk.owners.erase(owner)
+
+    erased = run(erase_confirmed, data_dir)
     emit(erased, [f"Erased {scope}: {erased.items} items"], json=json)
 
 

@@ -20,6 +20,7 @@ from threadkeep.cli.output import (
     emit,
     full_id,
     load_settings,
+    location_of,
     missing_database,
     open_memory,
     plain,
@@ -124,12 +125,13 @@ def revoke(
 ) -> None:
     """Remove a key; running gateways refuse it within 5 seconds."""
 
-    async def found(tk: Threadkeep) -> str:
-        return full_id(key_id, [key.key_id for key in await _keys(tk).list()], noun="API keys")
+    async def revoke_confirmed(tk: Threadkeep) -> tuple[str, bool]:
+        keys = _keys(tk)
+        whole = full_id(key_id, [key.key_id for key in await keys.list()], noun="API keys")
+        confirm(f"Revoke the API key {plain(whole)}, in {location_of(tk)}?", yes=yes)
+        return whole, await keys.revoke(whole)
 
-    whole = run(found, data_dir)
-    confirm(f"Revoke the API key {whole}?", yes=yes)
-    revoked = run(lambda tk: _keys(tk).revoke(whole), data_dir)
+    whole, revoked = run(revoke_confirmed, data_dir)
     emit({"key_id": whole, "revoked": revoked}, [f"Revoked {whole}"], json=json)
 
 

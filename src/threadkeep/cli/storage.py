@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -278,8 +279,10 @@ def copy(
                         progress=bar,
                     )
 
-                there = settings_of_existing(resolved) if dry_run else resolved
-                return await _work_on(there, copy_into, embeds=not (without_vectors or dry_run))
+                if not dry_run:
+                    return await _work_on(resolved, copy_into, embeds=not without_vectors)
+                there = settings_of_existing(resolved, instead="the copy would create it")
+                return replace(await _work_on(there, copy_into), target=_location(target, into))
 
         done = wait(copied())
     if json:

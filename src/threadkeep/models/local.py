@@ -271,7 +271,7 @@ def download(model: OnnxModel) -> Path:
 def _require() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        msg = f"ONNX models need {' and '.join(missing)}; run: pip install threadkeep[local]"
+        msg = f"ONNX models need {' and '.join(missing)}; {ADVICE}"
         raise EmbedderUnavailableError(msg, missing=missing)
 
 
@@ -403,7 +403,7 @@ def embeddable(text: str) -> str:
 
 NAME: Final = "minilm-l6-v2-int8@2"
 DIMS: Final = 384
-ADVICE: Final = "run: pip install threadkeep[local]"
+ADVICE: Final = 'run: pip install "threadkeep[local]"'
 
 Precision: TypeAlias = Literal["int8", "fp32"]
 

@@ -518,7 +518,7 @@ class Moving:
             EmbedderUnavailableError: There is none, or it does not answer.
         """
         if self._embedder is None:
-            msg = "No embedding model is in use; run: pip install threadkeep[local], or set EMBEDDINGS_PROVIDER."
+            msg = 'No embedding model is in use; run: pip install "threadkeep[local]", or set EMBEDDINGS_PROVIDER.'
             raise EmbedderUnavailableError(msg)
         return await embed_anew(self._storage, self._embedder, progress=progress)
 

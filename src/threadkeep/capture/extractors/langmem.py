@@ -168,7 +168,7 @@ class LangMemExtractor:
             try:
                 await self._model.ask({"messages": _to_messages(turn), "max_steps": 1}, config, shapes=(manager,))
             except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
-                msg = "LangMem could not be set up for this turn; check its version: pip install threadkeep[langmem]"
+                msg = 'LangMem could not be set up for this turn; check its version: pip install "threadkeep[langmem]"'
                 raise ExtractionError(msg) from error
             asked_again = meter.usage(model=self._model.name, prompt="").calls > 1
             if view.faults or meter.faults or (asked_again and not view.written):
