@@ -307,7 +307,7 @@ class TestMovingIn:
             run("storage", "copy", "--from", stock)
         assert answer("storage", "stats")["items"] == 0
 
-    def test_a_dry_run_says_what_would_come(self, stock: str):
+    def test_a_dry_run_says_what_would_come(self, stock: str, folder: Path):
         """The shapes, and what nobody has said the owner of; exit code 1, because something would be left out."""
         dry = answer("storage", "copy", "--from", stock, "--dry-run", code=1)
 
@@ -315,6 +315,8 @@ class TestMovingIn:
         assert [left["namespace"] for left in dry["left_out"]] == [["memories", "a_b@x_org"]]
         shown = run("storage", "copy", "--from", stock, "--dry-run")
         assert "left out memories / a_b@x_org 1" in shown.output
+        assert f"would be copied to sqlite {folder}/data/memory.sqlite3" in shown.output
+        assert not (folder / "data").exists()
 
     def test_mapping_names_the_owner(self, stock: str, folder: Path):
         """And what comes is recalled as that user's memory."""

@@ -157,7 +157,7 @@ class TestOpen:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, driver, None)
 
-        with pytest.raises(SettingsError, match=rf'pip install "threadkeep\[{extra}\]"\') as refused:
+        with pytest.raises(SettingsError, match=rf'pip install "threadkeep\[{extra}\]"') as refused:
             threadkeep.open(url)
 
         assert "secret" not in str(refused.value)

@@ -311,7 +311,7 @@ class TestCommands:
         assert "Pinned" in run("memories", "pin", key).stdout
         assert "said by user" in run("memories", "why", key).stdout
         assert len(json.loads(run("memories", "why", key, "--json").stdout)["told"]) == 3
-        run("memories", "undo", "--last", "2")
+        run("memories", "undo", "--last", "2", "--yes")
         assert "I live in Lisbon." in run("memories", "list").stdout
         assert "0 would be merged" in run("memories", "consolidate", "--dry-run").stdout
 

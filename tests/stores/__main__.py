@@ -31,6 +31,7 @@ PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
     "langgraph-checkpoint-sqlite": {
         "tests/test_store.py": "Store as SqliteStore",
         "tests/test_async_store.py": "AsyncStore as AsyncSqliteStore",
+        "tests/test_ttl.py": "AsyncStore as AsyncSqliteStore, Store as SqliteStore",
     },
     "langgraph-checkpoint-postgres": {
         "tests/test_store.py": "PostgresStore",
@@ -49,6 +50,9 @@ _ROWS: Final = "changes and reads the rows of LangGraph's own tables"
 _REASONS: Final[Mapping[str, Mapping[str, str]]] = {
     "langgraph-checkpoint-sqlite tests/test_async_store.py": {
         "test_no_running_loop": "ours works on a running loop, too",
+    },
+    "langgraph-checkpoint-sqlite tests/test_ttl.py": {
+        "test_ttl_override_default": "ours renews by reading unless refresh_on_read says otherwise, as TTLConfig does",
     },
     "langgraph-checkpoint-sqlite tests/test_store.py": {
         "test_nonnull_migrations": "looks at SqliteStore's own migrations",
