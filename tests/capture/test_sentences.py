@@ -14,6 +14,8 @@ class TestSentences:
             ("I like tea. I hate rain!", ["I like tea.", "I hate rain!"]),
             ("I live\tin   Lisbon", ["I live in Lisbon"]),
             ("I live in St. Gallen with Dr. Wu.", ["I live in St. Gallen with Dr. Wu."]),
+            ("Mudei de médica, é a Dra. Lemos.", ["Mudei de médica, é a Dra. Lemos."]),
+            ("Wir wohnen bei Fr. Auer.", ["Wir wohnen bei Fr. Auer."]),
             ("We meet at 9:30 a.m. every day.", ["We meet at 9:30 a.m. every day."]),
             ("I work at Acme Inc. We ship today.", ["I work at Acme Inc.", "We ship today."]),
             ("J. R. Smith is my uncle.", ["J. R. Smith is my uncle."]),

@@ -21,12 +21,29 @@ class TestRead:
             ("Did Leo see Ana's dog in New York, Kim?", [("Leo",), ("Ana",), ("New", "York"), ("Kim",)]),
             ("Where is it? Here.", []),
             ("Welche Farbe hat mein Auto?", []),
+            ("In welcher Stadt lebt Mama?", []),
+            ("Quando viajo para a Ásia?", []),
             ("", []),
         ],
     )
     def test_names_are_words_with_a_capital_beside_each_other(self, question: str, names: list[tuple[str, ...]]):
         """A sign between them, or a genitive, makes two of them."""
         assert list(parse_query(question, now=NOW).names) == names
+
+    @pytest.mark.parametrize(
+        ("question", "foreign"),
+        [
+            ("Que exercício faço durante a semana?", True),
+            ("In welcher Stadt lebt Mama?", True),
+            ("Quel âge a mon chat ?", True),
+            ("Who painted Die Brücke?", False),
+            ("Name five breeds of sheep.", False),
+            ("", False),
+        ],
+    )
+    def test_it_may_be_in_another_language(self, question: str, *, foreign: bool):
+        """Its function words tell, of which a question has few."""
+        assert parse_query(question, now=NOW).foreign is foreign
 
     @pytest.mark.parametrize("question", ["When is it?", "how long have I", "In which year?", "How many days is it?"])
     def test_it_may_ask_when(self, question: str):

@@ -30,6 +30,15 @@ from threadkeep.search.query import question_kind
         "Onde moro?",
         "Qual é o nome do meu gato?",
         "Dove vive mio fratello?",
+        "Que dois-je éviter ?",
+        "À quelle association j'appartiens ?",
+        "¿Qué idioma hablamos con los suegros?",
+        "¿En qué barrio resido?",
+        "¿Qué colecciono?",
+        "Em que rua moramos?",
+        "Onde almoço às sextas?",
+        "Tenho alergias?",
+        "Trinke ich Kaffee?",
     ],
 )
 def test_question_about_the_user(text: str):
@@ -41,13 +50,13 @@ def test_question_about_the_user(text: str):
     "text",
     [
         "What is the capital of Peru?",
-        "Write a sonnet about rain.",
-        "Give me three synonyms of 'slow'.",
-        "Explain monads to me.",
         "Who wrote Dune?",
         "Can you tell me the boiling point of mercury?",
-        "Translate this into Danish.",
-        "Schreib mir ein Gedicht über Regen.",
+        "¿Qué tipo de animal es la ballena?",
+        "¿En qué siglo vivió Cervantes?",
+        "Quantos primos há até cem?",
+        "Comment dit-on merci en turc ?",
+        "Wann wurde der Dom gebaut?",
         "Is 91 prime?",
         "Who invented the telephone?",
         "How much does a whale weigh?",
@@ -55,9 +64,25 @@ def test_question_about_the_user(text: str):
         "ok",
     ],
 )
-def test_task_or_question_about_the_world(text: str):
-    """``Give me`` and ``to me`` say nothing of the user."""
+def test_question_about_the_world(text: str):
+    """It names nothing of the user's."""
     assert question_kind(text) == "task"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write a sonnet about rain.",
+        "Give me three synonyms of 'slow'.",
+        "Explain monads to me.",
+        "Translate this into Danish.",
+        "Schreib mir ein Gedicht über Regen.",
+        "Donne-moi trois synonymes de « lent ».",
+    ],
+)
+def test_order(text: str):
+    """``Give me`` and ``to me`` say nothing of the user."""
+    assert question_kind(text) == "order"
 
 
 @pytest.mark.parametrize(
@@ -71,6 +96,11 @@ def test_task_or_question_about_the_world(text: str):
         "Where are the plates kept here?",
         "What should I eat before a race?",
         "Which sauce do you suggest to me?",
+        "Wann ist die Besprechung?",
+        "À quelle heure est le rendez-vous ?",
+        "Avec quel outil teste-t-on ici ?",
+        "¿Quién cuida de los niños?",
+        "Como se chama o cão?",
     ],
 )
 def test_question_about_an_arrangement(text: str):

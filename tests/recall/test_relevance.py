@@ -14,6 +14,7 @@ from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.selection import in_order, spread
+from threadkeep.search.query import QuestionKind
 from threadkeep.search.ranking import Ranking, Subject
 from threadkeep.search.scoring import Hit, Hits, closeness
 
@@ -93,6 +94,19 @@ class TestConcerns:
         assert concerns(ranking(floor + 0.002), lambda _: memory, kind="own")
         assert not concerns(ranking(floor - 0.002), lambda _: memory, kind="own")
         assert not concerns(ranking(0.27), lambda _: memory, kind="task")
+
+    def test_order_has_a_higher_floor(self):
+        """``Give me a haiku about rust.`` needs no memory of Rust."""
+        assert concerns(ranking(0.442), kind="order")
+        assert not concerns(ranking(0.438), kind="order")
+
+    @pytest.mark.parametrize(("kind", "floor"), [("task", 0.38), ("near", 0.29)])
+    def test_another_language_than_english_has_a_higher_floor(self, kind: QuestionKind, floor: float):
+        """To the embedder, texts of one other language are all alike; what is about the user stays so."""
+        statement = remembered("x" * 90)
+        assert concerns(ranking(floor + 0.002), lambda _: statement, kind=kind, foreign=True)
+        assert not concerns(ranking(floor - 0.002), lambda _: statement, kind=kind, foreign=True)
+        assert concerns(ranking(floor - 0.002), lambda _: statement, kind="own", foreign=True)
 
     def test_question_about_the_user_needs_one_shared_word(self):
         """Where words alone are compared."""

@@ -156,7 +156,7 @@ class TestRecall:
     @pytest.mark.parametrize(("words", "recalled"), [(8, True), (40, False)])
     async def test_one_statement_that_is_not_quite_close_is_enough(self, world: World, words: int, recalled: bool):
         """A long text that is as far away is near to much; among many memories it is not what the question is about."""
-        question = (await world.model.embed(["Grandfather?"]))[0]
+        question = (await world.model.embed(["Volcanoes?"]))[0]
         other = np.eye(len(question), dtype=np.float32)[int(np.abs(question).argmin())]
         near = 0.5 * question + 0.866 * other
         rows = [(f"far {number}", f"filler{number}", -question) for number in range(256)]
@@ -168,7 +168,7 @@ class TestRecall:
         ]
         await world.storage.commit(Batch(ANA.partition, puts))
 
-        found = await world.recall("Grandfather?")
+        found = await world.recall("Volcanoes?")
 
         assert [one.memory.memory_id for one in found.memories] == (["near"] if recalled else [])
 

@@ -43,12 +43,26 @@ Source:
 LEAST_CLOSENESS_NEAR: Final = 0.19
 """The same for a question about an arrangement that may well be the user's: ``When is the bin emptied?``"""
 
+_ORDER_NEEDS_MORE: Final = 0.1
+"""So much more is needed for an order that names nothing of the user's: ``Give me a haiku about rust.``"""
+
+_FOREIGN_NEEDS_MORE: Final = 0.1
+"""The same for a question about the world, or an arrangement, in another language than English.
+
+The embedder is trained on English: to it two texts of any other language are alike.
+
+Source:
+    Of questions about the world in four languages the nearest statement has a cosine of .30 in the median, of English
+    ones .15; ``docs/evaluation.md`` has the figures.
+"""
+
 LONGEST_STATEMENT: Final = 400
 """A longer text is a message that was kept whole.
 
 Whole messages are near to any question about their field, so among them a question about the user needs
 as much closeness as another one. Source: BEAM, where chats about one field ask each other's memory in the first person.
 """
+_OF_THE_WORLD: Final[frozenset[QuestionKind]] = frozenset(("near", "task", "order"))
 _LOOKED_AT: Final = 5
 """So many of the first hits tell whether a memory holds statements or whole messages."""
 _CLOSEST: Final = 8
@@ -91,6 +105,7 @@ _OF_THE_LINE: Final[dict[QuestionKind, float]] = {
     "open": 0.10,
     "problem": 0.10,
     "task": 0.10,
+    "order": 0.10,
 }
 """A memory so close to the question stands for itself. Source: LoCoMo; at .15 a block holds a point less."""
 
@@ -107,6 +122,7 @@ def concerns(
     *,
     kind: QuestionKind = "open",
     about_questions: bool = False,
+    foreign: bool = False,
 ) -> bool:
     """Return whether the question has to do with anything that was found.
 
@@ -115,11 +131,12 @@ def concerns(
         memory_at: Returns the memory at a place; ``None``: not known yet.
         kind: Of the question.
         about_questions: Whether it is about the user's earlier questions.
+        foreign: Whether it is in another language than English.
     """
     hits = ranking.hits
     if not hits:
         return False
-    floors = _Floors(ranking, memory_at, kind)
+    floors = _Floors(ranking, memory_at, kind, foreign=foreign)
     nearer = _NEARER[ranking.subject]
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
     for place in (*hits.closest_places(_CLOSEST), *in_words):
@@ -137,12 +154,15 @@ def concerns(
 class _Floors:
     """How close a memory must be to the question, by its length and by the kind of the question."""
 
-    def __init__(self, ranking: Ranking, memory_at: Callable[[int], Memory | None], kind: QuestionKind) -> None:
+    def __init__(
+        self, ranking: Ranking, memory_at: Callable[[int], Memory | None], kind: QuestionKind, *, foreign: bool
+    ) -> None:
         self._kind = kind
         self._by_words = ranking.by_words
         self._first = range(min(_LOOKED_AT, len(ranking.hits)))
         self._memory_at = memory_at
         self._less = max(_FEWER * math.log10(_MANY / len(ranking.hits)), 0.0)
+        self._more = _ORDER_NEEDS_MORE * (kind == "order") + _FOREIGN_NEEDS_MORE * (foreign and kind in _OF_THE_WORLD)
         self._personal = {"own": LEAST_CLOSENESS_OWN, "near": LEAST_CLOSENESS_NEAR}.get(kind, LEAST_CLOSENESS)
         self._lexical = _LEAST_LEXICAL_OWN if kind == "own" else LEAST_LEXICAL
 
@@ -151,7 +171,7 @@ class _Floors:
         """No memory has a lower floor."""
         if self._by_words:
             return self._lexical
-        return min(self._personal - self._less, LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS))
+        return min(self._personal - self._less, LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS)) + self._more
 
     def of(self, memory: Memory | None) -> float:
         """Return the floor of *memory*; of ``None``, the highest."""
@@ -159,9 +179,9 @@ class _Floors:
             return self._lexical
         short = memory is not None and len(memory.text) <= SHORT and self._kind != "problem"
         floor = LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS if short else 0.0)
-        if self._personal == LEAST_CLOSENESS:
-            return floor
-        return min(floor, self._personal + self._whole * (LEAST_CLOSENESS - self._personal) - self._less)
+        if self._personal != LEAST_CLOSENESS:
+            floor = min(floor, self._personal + self._whole * (LEAST_CLOSENESS - self._personal) - self._less)
+        return floor + self._more
 
     @cached_property
     def _whole(self) -> float:

@@ -398,7 +398,13 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
     first = frozenset(answers)
     if query.about_everything:
         relevant = frozenset(range(len(ranking.hits)))
-    elif concerns(ranking, partial(stored.memory, ranking), kind=kind, about_questions=query.about_questions):
+    elif concerns(
+        ranking,
+        partial(stored.memory, ranking),
+        kind=kind,
+        about_questions=query.about_questions,
+        foreign=query.foreign,
+    ):
         relevant = frozenset(matters(ranking, kind=kind))
     else:
         return CandidatePlaces(iter(answers), first)

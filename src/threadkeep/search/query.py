@@ -18,11 +18,12 @@ from typing import Final, Literal, TypeAlias
 from threadkeep.text.dates import Span, Yearly, dates_in, periods_in
 from threadkeep.text.semantics import straight, words
 from threadkeep.text.slots import slots_asked
-from threadkeep.text.tokenizing import STOP_WORDS, Language, alternatives, plain_words
+from threadkeep.text.tokenizing import STOP_WORDS, Language, alternatives, is_foreign, plain_words
 
-QuestionKind: TypeAlias = Literal["own", "near", "open", "problem", "task"]
+QuestionKind: TypeAlias = Literal["own", "near", "open", "problem", "task", "order"]
 """``own``: about the user's own life or work. ``near``: about an arrangement or a way that may well be the user's.
-``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: a task or about the world."""
+``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: about the world. ``order``: something
+to write, to translate or to explain that names nothing of the user's."""
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question."""
@@ -133,7 +134,11 @@ _OF_STATE: Final = re.compile(
 """Asks whether or why something is so, not what or who it is."""
 _KIN: Final = re.compile(
     r"""(?ix)\b(?:grand(?:ma|pa|dad|mum|mom|mother|father|parents)|granny|gran|nana|mum|mom|mummy|mommy|dad|daddy|auntie|the\ (?:kids|children|boys|girls|twins|baby|family|in-laws|grandchildren|little\ ones|dog|cat|pets?|landlord|neighbou?rs|boss|team|flat|house|apartment|office|garden|car|wedding|move|relocation|holiday|holidays|vacation|trip|project|client|budget|standup|sprint|retro|release|rota|company|team's)
-      | oma|opa|mama|papa|mamie|papi|maman|abuel[oa]|mamá|papá|vov[óô]|mamãe|papai|nonn[oa])\b"""
+      | oma|opa|mama|papa|mamie|papi|maman|abuel[oa]|mamá|papá|vov[óô]|mamãe|papai|nonn[oa]
+      | (?:der|die|das|den|dem)\ (?:kinder|kleinen?|zwillinge|familie|schwiegereltern|hund|katze|kater|haustiere?|vermieter(?:in)?|nachbarn?|chef(?:in)?|wohnung|auto|garten|hochzeit|umzug|urlaub|projekt|kund(?:e|in)|teams?)
+      | (?:la|le|les)\ (?:enfants|petits?|petite|jumeaux|jumelles|famille|beaux-parents|chien(?:ne)?|chatte?|voisins?|voisine|propriétaire|chef(?:fe)?|appart(?:ement)?|voiture|jardin|mariage|déménagement|vacances|projet|client|équipe)|l'équipe
+      | (?:el|la|los|las)\ (?:niñ[oa]s?|peques?|mellizos|gemelos|familia|suegros|perr[oa]|gat[oa]|vecin[oa]s?|caser[oa]|jef[ea]|piso|coche|jardín|boda|mudanza|vacaciones|proyecto|cliente|equipo)|en\ casa
+      | (?:o|a|os|as)\ (?:crianças?|menin[oa]s?|miúd[oa]s?|gémeos|gêmeos|família|sogros|cão|cachorr[oa]|gat[oa]|vizinh[oa]s?|senhori[oa]|chefe|apartamento|carro|jardim|casamento|mudança|férias|projeto|cliente|equipa|equipe)|em\ casa)\b"""
 )
 """Named without an owner, these are the user's."""
 _HERE: Final = re.compile(
@@ -157,6 +162,12 @@ _ARRANGED: Final = re.compile(
     )"""
 )
 """Asks in the present tense who does something, when and where: for an arrangement, of which there are many."""
+_ARRANGED_ELSEWHERE: Final = re.compile(
+    r"""(?ix)^(?:¿\s*)?(?:(?:ab|bis|seit)\s)?(?:wann|wie\ oft|um\ wie\ ?viel\ uhr|an\ welchem\ (?:tag|wochentag)|(?:(?:à|de|depuis|jusqu'à)\s)?(?:quand|quelle\ heure)|quel\ jour
+      |(?:(?:a|desde|hasta)\s)?(?:cuándo|qué\ hora)|qué\ día|cada\ cuánto|(?:(?:a|desde|até)\s)?(?:quando|que\ horas)|(?:em\ )?que\ dia)
+      \s(?!(?:wurden?|war|waren|hatten?|hat|haben|fut|était|a|ont|fue|fueron|foi|foram)\b)(?:[\w-]+\s)?(?:der|die|das|le|la|les|el|los|las|o|os|as)\s(?-i:[\w-]+(?:\sde\s[a-zà-ÿ-]+|\s[a-zà-ÿ-]+)*)\W*$"""
+)
+"""The same of times in other languages than English, of something with an article and without a name."""
 _GENERIC: Final = re.compile(r"(?:['\"]\w)|(?<=[a-z,] )(?-i:[A-Z])\w|(?i:\b(?:a|an)\b)")
 """A quoted word, a name or ``a`` tells that any such thing is asked about."""
 _ELLIPTIC_SELF: Final = re.compile(
@@ -165,9 +176,24 @@ _ELLIPTIC_SELF: Final = re.compile(
       | abito|lavoro|faccio|posso|devo|voglio|preferisco|gioco|parlo|dormo|sono\ nat[oa]|mi\ (?:piace|chiamo))\b"""
 )
 """First persons of languages that leave out the pronoun."""
+_FIRST_PERSON_ENDING: Final = re.compile(
+    r"""(?ix)\b(?!(?:primos|gramos|tramos|ramos|remos|extremos|supremos|termos|reclamos)\b)(?:[a-zñç]+[aei]|\w+(?:áb|áv|í)a)mos\b
+      | ^(?:¿\s*)?(?:(?:a|de|con|com|en|em|por|para|desde|hasta|até)\s)?
+        (?:(?:dónde|adónde|cuándo|cómo|onde|aonde|quando|como|quiénes|quién|quem)(?:\s(?:me|no|não))?\s(?!(?:posso|puedo|faço|hago|cuando|quando|como|medo|todo|mundo|uso)\b)[a-zñçáéíóú]{2,}o
+          | (?:qué|que|cuál|qual|cuánt[oa]s?|quant[oa]s?)\s(?:(?!de\b)\w+\s(?:de\s\w+\s)?)?(?!(?:tipo|tiempo|tempo|año|ano|lado|modo|como|solo)\b)[a-zñç]{2,}o
+            (?=\s*(?:[?,]|$)|\s(?:yo|eu|una\svez|uma\svez|cada|tod[oa]s|el|los|las|os|as|en|em|no|na|por|para|con|com|durante|cuando|quando|melhor|mejor|hoy|hoje)\b))\b
+    """
+)
+"""Its ending tells a first person, of the plural anywhere, of the singular after what asks: ``¿En qué ciudad resido?``"""
+_ELIDED: Final = re.compile(r"(?i)(?<![\w'])[jm]'\w")
+"""French: ``j'écris``, ``on m'appelle``."""
+_ON: Final = re.compile(
+    r"(?i)\b(?!(?:dit|peut|appelle)\b)\w+-(?:t-)?on\b|(?<![\w-])on\s(?!(?:dit|peut|appelle)\b)[a-zà-ÿ]{2,}"
+)
+"""French ``on``, which is ``we`` where it is not anyone."""
 
 
-_FIRST: Final[tuple[QuestionKind, ...]] = ("own", "open", "near", "task")
+_FIRST: Final[tuple[QuestionKind, ...]] = ("own", "open", "near", "task", "order")
 """The kind of a text with several sentences is the first of these that one of them has."""
 
 
@@ -188,7 +214,7 @@ def question_kind(text: str) -> QuestionKind:
         return "open"
     said = [one for one in _SENTENCE.split(straight(text).strip()) if one.strip()][:_MAX_SENTENCES]
     kinds: list[QuestionKind] = [_kind(one.strip()) for one in said]
-    kind = min(kinds, key=_FIRST.index) if kinds else _FIRST[-1]
+    kind = min(kinds, key=_FIRST.index) if kinds else "task"
     # "My build hangs. What do we use there?" asks about what was just told.
     told = [one for one, each in zip(said, kinds, strict=True) if each != "own"]
     return "problem" if kind in ("own", "open") and any(_PROBLEM.search(one) for one in told) else kind
@@ -204,11 +230,11 @@ def _kind(sentence: str) -> QuestionKind:
     if not asks and _ABOUT_THEM.match(rest) and (own or recalls):
         return "own"
     if not asks and _TASK.match(rest):
-        return "open" if own else "task"
+        return "open" if own else "order"
     if recalls and rest is not said and not own:
         return "near"
     if not asks and not _DECLARATIVE.match(rest):
-        asks = _INNER_WH.search(rest) is not None
+        asks = rest.endswith("?") or _INNER_WH.search(rest) is not None
     if recalls and (own or _has_own(rest)):
         return "own"
     if asks:
@@ -223,10 +249,10 @@ def _kind_asked(rest: str, *, own: bool) -> QuestionKind:
     if _YOUR_WAY.search(rest) and not is_problem:
         return "own" if _OF_ANSWERS.search(rest) else "near"
     if not own:
-        if not is_problem and ((_ELLIPTIC_SELF.search(rest) and not is_how_to) or _FOR_ME.search(rest)):
+        if not is_problem and ((_is_elliptic(rest) and not is_how_to) or _FOR_ME.search(rest)):
             return "own"
-        arranged = _ARRANGED.match(rest) and not _GENERIC.search(rest)
-        return "near" if arranged or _KIN.search(rest) or _HERE.search(rest) else "task"
+        arranged = (_ARRANGED.match(rest) and not _GENERIC.search(rest)) or _ARRANGED_ELSEWHERE.match(rest)
+        return "near" if arranged or _KIN.search(rest) or _HERE.search(rest) or _is_on(rest) else "task"
     if is_how_to and _OUR_WAY.search(rest) is None:
         if is_problem or _GENERIC_QUOTE.search(rest):
             return "open"
@@ -234,8 +260,17 @@ def _kind_asked(rest: str, *, own: bool) -> QuestionKind:
     return "open" if _OF_FAULT.match(rest) or (is_problem and _OF_STATE.match(rest)) else "own"
 
 
+def _is_elliptic(text: str) -> bool:
+    """Return whether a verb without a pronoun is in the first person."""
+    return _ELLIPTIC_SELF.search(text) is not None or _FIRST_PERSON_ENDING.search(text) is not None
+
+
+def _is_on(text: str) -> bool:
+    return _ON.search(text) is not None and is_foreign(plain_words(text))
+
+
 def _has_own(text: str) -> bool:
-    return any(word.casefold() in _OWN for word in _WORD.findall(text))
+    return any(word.casefold() in _OWN for word in _WORD.findall(text)) or _ELIDED.search(text) is not None
 
 
 def _has_more_than_subject(text: str) -> bool:
@@ -286,6 +321,7 @@ class Query:
         when: Whether it asks when or how long.
         dates: The days and months that it names.
         periods: Those of which only an event can be, such as ``next summer`` and ``in 2019``.
+        foreign: Whether it is in another language than English, where capitals tell no names.
     """
 
     text: str
@@ -297,6 +333,7 @@ class Query:
     when: bool = False
     dates: tuple[Span | Yearly, ...] = ()
     periods: tuple[Span, ...] = ()
+    foreign: bool = False
     _named: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, compare=False)
 
     @property
@@ -362,16 +399,18 @@ def parse_query(text: str, *, now: datetime, language: Language | None = None) -
     spelled = _words(text)
     words = plain_words(text)
     first_person = not words.isdisjoint(_FIRST_PERSON)
+    foreign = is_foreign(words)
     return Query(
         text,
         terms,
         people=tuple([core for _, core, _ in spelled if core]),
-        names=tuple(_names(spelled)),
-        rest=_rest(spelled),
+        names=() if foreign else tuple(_names(spelled)),
+        rest=None if foreign else _rest(spelled),
         first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(text)),
         when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(text) is not None,
         dates=dates_in(text, now=now),
         periods=periods_in(text, said=now.astimezone(UTC).date()),
+        foreign=foreign,
     )
 
 

@@ -143,7 +143,7 @@ _ABBREVIATIONS: Final = words(
     """
     mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie approx no nr nos inc ltd corp co dept est fig gen gov hon rev
     sen rep jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur fri sat sun a.m p.m u.s u.k
-    u.s.a d.c ph.d m.d b.a b.sc m.a m.sc z.b d.h u.a bzw ca mme mlle sra srta dña sig
+    u.s.a d.c ph.d m.d b.a b.sc m.a m.sc z.b d.h u.a bzw ca mme mlle sra srta dña sig dra profa hr fr av
     """
 )
 _MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")

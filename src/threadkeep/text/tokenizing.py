@@ -204,6 +204,7 @@ def _having(word: str) -> tuple[Language, ...]:
 _SAYS: Final[Mapping[str, tuple[Language, ...]]] = {
     word: languages for word in frozenset[str]().union(*FUNCTION_WORDS.values()) if (languages := _having(word))
 }
+_SAID_ELSEWHERE: Final = frozenset(word for word, languages in _SAYS.items() if languages != ("english",))
 _TELLING: Final = frozenset(_SAYS) - STOP_WORDS - _ENGLISH_TOO
 
 
@@ -232,6 +233,18 @@ def languages_of(words: Collection[str]) -> tuple[Language, ...]:
 def language_of(words: Collection[str]) -> Language:
     """Return the language that a text of *words* is most likely in: English where nothing says."""
     return "english" if _TELLING.isdisjoint(words) else languages_of(words)[0]
+
+
+def is_foreign(words: Collection[str]) -> bool:
+    """Return whether a text of *words*, in small letters, has more function words of another language than English.
+
+    A question has too few words for :func:`language_of` to be sure.
+    """
+    told = _SAID_ELSEWHERE.intersection(words)
+    english = len(STOP_WORDS.intersection(words))
+    if len(told) <= english:
+        return False
+    return any(len(told & FUNCTION_WORDS[language]) > english for language in LANGUAGES if language != "english")
 
 
 def script_of(word: str) -> Language | None:
