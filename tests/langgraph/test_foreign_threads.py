@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
 
 import threadkeep
+from tests.langgraph.test_middleware import calling, look_up
 from threadkeep.errors import OwnerMismatchError
 from threadkeep.testing import ScriptedModel
 
@@ -79,6 +82,28 @@ def test_several_messages_of_one_input_are_learnt(tk: threadkeep.Threadkeep, nam
     learnt = {"I like tea.", "I play chess.", "I own a boat.", "I have two sons."}
     before = {"I live in Lisbon.", "I work at Acme."} if named_from_the_beginning else set[str]()
     assert {*facts(tk, "ana")} == learnt | before
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_several_messages_before_a_question_are_learnt(tk: threadkeep.Threadkeep, asynchronous: bool):
+    """Also by a process that has not seen the input; none of another user's attempt that stands before them."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", user_id="ana")
+    with pytest.raises(OwnerMismatchError, match="name another user"):
+        continued(tk, saver, "I own a red car.", user_id="bob")
+    config: Any = {"configurable": {"thread_id": "1", "user_id": "ana"}}
+    said = [{"role": "user", "content": text} for text in ("I like tea.", "I play chess.", "I own a boat.")]
+    answer = Command(resume={"decisions": [{"type": "approve"}]})
+
+    for given, reply in (({"messages": said}, calling("look_up", what="passport")), (answer, "Done.")):
+        asking = HumanInTheLoopMiddleware(interrupt_on={"look_up": True})
+        middleware: Any = [tk.middleware(), asking]
+        model = ScriptedModel(replies=[reply])
+        agent: Any = create_agent(model, [look_up], middleware=middleware, checkpointer=saver)
+        await agent.ainvoke(given, config) if asynchronous else agent.invoke(given, config)
+
+    assert facts(tk, "ana") == ["I like tea.", "I live in Lisbon.", "I own a boat.", "I play chess."]
+    assert facts(tk, "bob") == []
 
 
 def test_its_owner_continues_it(tk: threadkeep.Threadkeep):

@@ -191,7 +191,7 @@ async def afind_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str)
     """
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
     try:
-        first = [_name_in(one, key) async for one in saver.alist(config, filter=_FIRST) if _is_root(one)]
+        first = [_name_in(one, key) async for one in saver.alist(config, filter=_FIRST) if is_root(one)]
         if _oldest(first):
             return NamedOwner(_oldest(first), begun=True)
         found = [one async for one in saver.alist(config, limit=_CHECKPOINTS_READ)]
@@ -203,14 +203,14 @@ async def afind_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str)
 def find_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> NamedOwner:
     """Do what :func:`afind_owner` does, blocking."""
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    first = [_name_in(one, key) for one in saver.list(config, filter=_FIRST) if _is_root(one)]
+    first = [_name_in(one, key) for one in saver.list(config, filter=_FIRST) if is_root(one)]
     if _oldest(first):
         return NamedOwner(_oldest(first), begun=True)
     return _named_later([*saver.list(config, limit=_CHECKPOINTS_READ)], key)
 
 
 def _named_later(found: Sequence[CheckpointTuple], key: str) -> NamedOwner:
-    inputs = sum(_is_root(one) and dict(one.metadata).get("source") == "input" for one in found)
+    inputs = sum(is_root(one) and dict(one.metadata).get("source") == "input" for one in found)
     return NamedOwner(_oldest([_name_in(one, key) for one in found]), begun=False, continued=inputs > 1)
 
 
@@ -218,7 +218,8 @@ def _name_in(one: CheckpointTuple, key: str) -> str:
     return str(dict(one.metadata).get(key) or "")
 
 
-def _is_root(one: CheckpointTuple) -> bool:
+def is_root(one: CheckpointTuple) -> bool:
+    """Return whether a checkpoint is of the root graph."""
     configurable: Mapping[str, Any] = one.config.get("configurable") or {}
     return not configurable.get("checkpoint_ns")
 

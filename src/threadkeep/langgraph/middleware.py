@@ -20,6 +20,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
+from langgraph.constants import START
 from langgraph.runtime import Runtime
 from typing_extensions import override
 
@@ -43,6 +44,7 @@ from threadkeep.langgraph.identity import (
     find_owner,
     foreign_saver,
     is_memory_off,
+    is_root,
     is_scoped,
     owner_from,
     read_scopes_from,
@@ -58,6 +60,7 @@ from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.checkpoints.directory import TurnNote
@@ -457,9 +460,12 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
         question, run = messages.newest_human[2], current_run()
-        shown = self._shown(turn, messages, run, config)
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        recording = self._record(turn, shown, seen, run, self._unbound_thread(turn, config), noting)
+        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
+        if (saver := _saver_with_input(messages, run, config)) is None:
+            recording = self._record(turn, shown(), seen, run, unbound, noting)
+        else:
+            recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
         if self._experience is None:
             return recording
         steps = work_steps(state["messages"][-_WORK_READ:])
@@ -490,14 +496,30 @@ class LearningMiddleware(ThreadkeepMiddleware):
         await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
 
     def _shown(
-        self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any
+        self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
     ) -> Sequence[Message]:
-        """Return those of the thread's messages that are the owner's."""
+        """Return those of the thread's messages that are the owner's; *given*: see :func:`_input_start`."""
         if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
-            return messages[_input_start(messages, run) :]
+            return messages[_input_start(messages, run, given) :]
         if foreign_saver(config) is not None:
-            return _answered(messages, _input_start(messages, run))
+            return _answered(messages, _input_start(messages, run, given))
         return messages
+
+    async def _record_resumed(
+        self,
+        saver: BaseCheckpointSaver[Any],
+        turn: _TurnContext,
+        shown: Callable[..., Sequence[Message]],
+        *about: Any,
+    ) -> Receipt:
+        """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
+        given, app = 0, self._tk.app
+        try:
+            reading = asyncio.to_thread(_count_stored_input, saver, turn.thread_id or "")
+            given = await app.timeout_budget.wait(reading, timeout=self._timeout)
+        except (NotImplementedError, TimeoutError) as error:  # then the newest message alone is surely the user's
+            app.telemetry.degraded("capture.input", error)
+        return await self._record(turn, shown(given=given), *about)
 
     async def _record(
         self,
@@ -585,10 +607,35 @@ class LearningMiddleware(ThreadkeepMiddleware):
         return Receipt("nothing", degraded=("storage",))
 
 
-def _input_start(messages: PlainMessages, run: CurrentRun | None) -> int:
-    """Return the place of the first message of the user that *run* was given; those behind it are its, too."""
+def _saver_with_input(messages: PlainMessages, run: CurrentRun | None, config: Any) -> BaseCheckpointSaver[Any] | None:
+    """Return the application's checkpointer if it alone knows how many messages of the user the turn began with.
+
+    The input of a run that answers a question has none; the run that asked it may have been in another process.
+    """
+    if run is None or isinstance(run.root.inputs, Mapping):
+        return None
+    newest = messages.newest_human[0]
+    return foreign_saver(config) if newest > 0 and messages[newest - 1].role == "user" else None
+
+
+def _count_stored_input(saver: BaseCheckpointSaver[Any], thread_id: str) -> int:
+    """Return how many messages of the user the newest input of a thread holds; from any thread of the process."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    inputs = (one for one in saver.list(config, filter={"source": "input"}) if is_root(one))
+    newest = next(inputs, None)
+    return 0 if newest is None else _count_user_messages(newest.checkpoint["channel_values"].get(START))
+
+
+def _input_start(messages: PlainMessages, run: CurrentRun | None, stored: int = 0) -> int:
+    """Return the place of the first message of the user that *run* was given; those behind it are its, too.
+
+    Args:
+        messages: The messages of the thread.
+        run: The run.
+        stored: How many messages the run was given that asked the question which *run* answers; 0: it answers none.
+    """
     newest = start = messages.newest_human[0]
-    given = 1 if run is None else _count_user_messages(run.root.inputs)
+    given = 1 if run is None else stored or _count_user_messages(run.root.inputs)
     while start > 0 and newest - start + 1 < given and messages[start - 1].role == "user":
         start -= 1
     return start
