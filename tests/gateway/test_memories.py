@@ -47,6 +47,7 @@ class TestMemories:
             shown = (await client.get(f"/memories/{memory_id}")).json()
             listed = (await client.get("/memories", params={"tag": ["work", "home"]})).json()["memories"]
             found = (await client.get("/memories/search", params={"q": "live", "any_tag": "home"})).json()["found"]
+            pinned = (await client.get("/memories/search", params={"q": "live", "pinned": "true"})).json()["found"]
             changed = await client.put(f"/memories/{memory_id}/labels", json={"tags": ["x"]})
             bad = [
                 {"tags": ["a" * 65]},
@@ -60,6 +61,7 @@ class TestMemories:
         assert {name: shown[name] for name in labels} == labels
         assert [one["memory_id"] for one in listed] == [memory_id]
         assert [one["memory"]["memory_id"] for one in found] == [memory_id]
+        assert pinned == []
         assert (changed.json()["tags"], changed.json()["metadata"]) == (["x"], labels["metadata"])
         assert [one.status_code for one in refused] == [422] * 4
         assert gone.status_code == 404

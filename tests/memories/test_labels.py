@@ -66,6 +66,23 @@ class TestFilters:
 
         assert len(await tk.memories.search("printers", tags=["rare"], limit=3)) == 3
 
+    async def test_searches_filter_as_lists_do(self, tk: Threadkeep) -> None:
+        """By every other filter, over all memories and not over the best only."""
+        for number in range(60):
+            await tk.memories.remember(f"Ticket {number} is about printers.", source=Source("tool", thread_id="far"))
+        last = await tk.memories.remember("A printer stands here.", source=Source("user", thread_id="near"), pinned=True)
+        assert last.memory is not None
+        filters: tuple[dict[str, Any], ...] = (
+            {"trust": "user"},
+            {"thread_id": "near"},
+            {"pinned": True},
+            {"since": last.memory.updated_at},
+        )
+
+        for wanted in filters:
+            found = await tk.memories.search("about printers", limit=1, **wanted)
+            assert [one.memory.memory_id for one in found] == [last.memory.memory_id], wanted
+
     async def test_the_store_filters_by_them(self, tk: Threadkeep) -> None:
         await filled(tk)
 

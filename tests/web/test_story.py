@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenSite, Site
 from tests.web.pages import SlowModel, begin_chat, open_privacy, open_view, panel, say, shoot
+from threadkeep.memories.models import NewMemory
 from threadkeep.testing import ScriptedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -143,9 +144,11 @@ class TestMemoryPage:
         say(page, "I live in Rome. I like jazz.")
         expect(page.get_by_text("learnt 2")).to_be_visible()
         open_view(page, "Memory")
-        page.get_by_label("Kind").select_option("semantic")
         rows = page.get_by_role("main").get_by_role("listitem")
+        with page.expect_response(re.compile("/api/memories.*kind=semantic")):
+            page.get_by_label("Kind").select_option("semantic")
         expect(rows).to_have_count(2)
+        expect(rows.get_by_text("Said: ")).to_have_count(0)
         page.get_by_label("Search memories").fill("which music")
         expect(rows.filter(has_text="jazz")).to_be_visible()
         page.get_by_label("Search memories").fill("")
@@ -168,6 +171,22 @@ class TestMemoryPage:
         expect(page.locator(".toast").last).to_contain_text("forgotten")
         expect(rows).to_have_count(1)
         expect(rows).to_contain_text("I am a nurse.")
+
+
+    def test_filters_of_a_search_hold_for_all_memories(self, open_site: OpenSite):
+        """Also for one that is not among the hundred most like the search."""
+        site = open_site()
+        mine = site.gateway.tk.for_owner(site.owner("ana")).sync.memories
+        mine.remember_many([NewMemory(f"I like music of number {number}.") for number in range(120)])
+        mine.remember("Oboes are loud.", pinned=True)
+        page = site.open()
+        open_view(page, "Memory")
+        page.get_by_label("Search memories").fill("I like music")
+        rows = page.get_by_role("main").get_by_role("listitem")
+        expect(rows.filter(has_text="music").first).to_be_visible()
+        page.get_by_role("button", name="Pinned only").click()
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("Oboes are loud.")
 
 
 class TestTwoUsers:

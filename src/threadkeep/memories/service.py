@@ -216,12 +216,16 @@ class MemoryService(Service):
         async for memory in self._services.memory_reader.walk(owner=self._scope.resolve(owner)):
             yield memory
 
-    async def search(
+    async def search(  # noqa: PLR0913 - a filter each
         self,
         query: str,
         *,
         owner: str | Owner | None = None,
         kind: Kind | None = None,
+        trust: Speaker | None = None,
+        thread_id: str | None = None,
+        pinned: bool | None = None,
+        since: datetime | None = None,
         tags: Sequence[str] = (),
         any_tags: Sequence[str] = (),
         metadata: Metadata | None = None,
@@ -229,13 +233,13 @@ class MemoryService(Service):
     ) -> list[Recalled]:
         """Return the memories most like *query*, best first, with scores in [0, 1].
 
-        Only those of *kind*, with all of *tags*, one of *any_tags*, and the names and values of *metadata*.
+        The filters are those of :meth:`list`; they hold before *limit* does.
 
         A current index answers on the calling thread; otherwise Threadkeep's event loop brings it up to date first.
         """
         owner = self._scope.resolve(owner)
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
-        wanted = MemoryFilter(kind, **labels)
+        wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         if self._services.connected:
             found = self._services.recalls.try_search(query, owner=owner, wanted=wanted, limit=limit)
             if found is not None:

@@ -599,7 +599,7 @@ export interface paths {
         };
         /**
          * Search Memories
-         * @description Return the memories that are most like *q*, best first: with all of *tag*, and one of *any_tag*.
+         * @description Return the memories that are most like *q*, best first, of those that the filters of the list leave.
          */
         get: operations["search_memories_api_memories_search_get"];
         put?: never;
@@ -4252,8 +4252,12 @@ export interface operations {
                 any_tag?: string[];
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
+                pinned?: boolean;
                 q: string;
+                since?: string;
                 tag?: string[];
+                thread_id?: string;
+                trust?: "user" | "import" | "assistant" | "agent" | "document" | "tool";
             };
             header?: never;
             path?: never;

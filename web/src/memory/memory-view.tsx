@@ -30,7 +30,6 @@ interface Filters {
 }
 
 const pageSize = 100;
-const searchLimit = 100;
 const threadsOffered = 100;
 const nearEnd = 800;
 const importBytes = 1_000_000;
@@ -126,28 +125,27 @@ function useMemories(sought: string, filters: Filters) {
   const cursor = useRef<string | null>(null);
   const reading = useRef(false);
 
-  const query = useCallback(
-    (after: string | null) => ({
+  const wanted = useMemo(
+    () => ({
       limit: pageSize,
       ...(kind === undefined ? {} : { kind }),
       ...(trust === undefined ? {} : { trust }),
       ...(pinned === undefined ? {} : { pinned }),
       ...(thread === undefined ? {} : { thread_id: thread }),
       ...(days === undefined ? {} : { since: new Date(midnight() - (days - 1) * dayMilliseconds).toISOString() }),
-      ...(after === null ? {} : { cursor: after }),
     }),
     [kind, trust, pinned, days, thread],
   );
   const first = useLoaded(
     useCallback(async (): Promise<Shown[]> => {
       if (sought !== "") {
-        const { found } = await call("get", "/api/memories/search", { query: { q: sought, limit: searchLimit, ...(kind === undefined ? {} : { kind }) } });
-        return found.filter((one) => fits(one.memory, { trust, pinned, days, thread })).map((one) => ({ memory: one.memory, score: one.score }));
+        const { found } = await call("get", "/api/memories/search", { query: { q: sought, ...wanted } });
+        return found.map((one) => ({ memory: one.memory, score: one.score }));
       }
-      const page = await call("get", "/api/memories", { query: query(null) });
+      const page = await call("get", "/api/memories", { query: wanted });
       cursor.current = page.cursor;
       return page.memories.map((memory) => ({ memory, score: null }));
-    }, [sought, kind, trust, pinned, days, thread, query]),
+    }, [sought, wanted]),
   );
   useEffect(() => {
     setFurther([]);
@@ -158,7 +156,7 @@ function useMemories(sought: string, filters: Filters) {
     if (cursor.current === null || reading.current) return;
     reading.current = true;
     await attempt(async () => {
-      const page = await call("get", "/api/memories", { query: query(cursor.current) });
+      const page = await call("get", "/api/memories", { query: { ...wanted, cursor: cursor.current ?? "" } });
       cursor.current = page.cursor;
       setFurther((before) => [...before, ...page.memories.map((memory) => ({ memory, score: null }))]);
     });
@@ -169,21 +167,6 @@ function useMemories(sought: string, filters: Filters) {
 }
 
 const midnight = (): number => new Date().setHours(0, 0, 0, 0);
-
-interface OtherFilters {
-  trust: Trust | undefined;
-  pinned: boolean | undefined;
-  days: number | undefined;
-  thread: string | undefined;
-}
-
-/** Search has recall's ranking and knows the kind only; the other filters hold for what it found. */
-function fits(memory: Memory, { trust, pinned, days, thread }: OtherFilters): boolean {
-  if (trust !== undefined && memory.trust !== trust) return false;
-  if (pinned !== undefined && memory.pinned !== pinned) return false;
-  if (thread !== undefined && !memory.sources.some((source) => source.thread_id === thread)) return false;
-  return days === undefined || Date.parse(memory.updated_at) >= midnight() - (days - 1) * dayMilliseconds;
-}
 
 function Rows({ shown, byDay, canChange, onEnd }: { shown: readonly Shown[]; byDay: boolean; canChange: boolean; onEnd: () => void }) {
   const rows = useMemo(() => withDays(groupEpisodes(shown), byDay), [shown, byDay]);

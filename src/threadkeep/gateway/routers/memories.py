@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import (
     AwareDatetime,
@@ -242,12 +242,19 @@ class ImportedBody(BaseModel):
     invalid: list[int]
 
 
-@router.get("")
-async def list_memories(  # noqa: PLR0913, PLR0917 - a parameter of the query each
-    request: Request,
-    principal: Reader,
-    limit: Limit = 50,
-    cursor: Cursor = None,
+class Filters(TypedDict):
+    """What ``tk.memories.list`` and ``search`` filter by."""
+
+    kind: Kind | None
+    trust: Trust | None
+    thread_id: str | None
+    pinned: bool | None
+    since: datetime | None
+    tags: list[str]
+    any_tags: list[str]
+
+
+def filters(  # noqa: PLR0913, PLR0917 - a parameter of the query each
     kind: Kind | None = None,
     trust: Trust | None = None,
     thread_id: Annotated[str | None, Query(min_length=1, max_length=ID_CHARACTERS)] = None,
@@ -255,6 +262,29 @@ async def list_memories(  # noqa: PLR0913, PLR0917 - a parameter of the query ea
     since: AwareDatetime | None = None,
     tag: TagQuery = None,
     any_tag: TagQuery = None,
+) -> Filters:
+    """Return the filters of a list or search: *since*: changed then or later; all of *tag*; one of *any_tag*."""
+    return {
+        "kind": kind,
+        "trust": trust,
+        "thread_id": thread_id,
+        "pinned": pinned,
+        "since": since,
+        "tags": tag or [],
+        "any_tags": any_tag or [],
+    }
+
+
+Wanted = Annotated[Filters, Depends(filters)]
+
+
+@router.get("")
+async def list_memories(
+    request: Request,
+    principal: Reader,
+    wanted: Wanted,
+    limit: Limit = 50,
+    cursor: Cursor = None,
     memory_id: Annotated[list[ItemKey] | None, Query(max_length=100)] = None,
 ) -> MemoriesBody:
     """List the memories of the user, most recently changed first; *since*: changed then or later.
@@ -266,8 +296,6 @@ async def list_memories(  # noqa: PLR0913, PLR0917 - a parameter of the query ea
     if memory_id is not None:
         named = await client_of(request, principal).memories.get_many(memory_id)
         return MemoriesBody(memories=[memory_body(one) for one in named.values()], cursor=None)
-    wanted: dict[str, Any] = {"kind": kind, "trust": trust, "thread_id": thread_id, "pinned": pinned, "since": since}
-    wanted |= {"tags": tag or [], "any_tags": any_tag or []}
     cursors, bound = request.app.state.gateway.cursors, ("memories", *(str(one or "") for one in wanted.values()))
     offset = await cursors.open(cursor, principal.owner, *bound)
     found = await client_of(request, principal).memories.list(limit=limit + 1, offset=offset, **wanted)
@@ -294,16 +322,12 @@ async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -
 async def search_memories(
     request: Request,
     principal: Reader,
+    wanted: Wanted,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     limit: Limit = 10,
-    kind: Kind | None = None,
-    tag: TagQuery = None,
-    any_tag: TagQuery = None,
 ) -> FoundMemoriesBody:
-    """Return the memories that are most like *q*, best first: with all of *tag*, and one of *any_tag*."""
-    memories = client_of(request, principal).memories
-    found = await memories.search(q, kind=kind, tags=tag or [], any_tags=any_tag or [], limit=limit)
-    return found_body(found)
+    """Return the memories that are most like *q*, best first, of those that the filters of the list leave."""
+    return found_body(await client_of(request, principal).memories.search(q, limit=limit, **wanted))
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
