@@ -102,7 +102,7 @@ lock: $(READY) ## Resolve the newest versions anew into requirements.lock
 	@sh tools/lock.sh
 	@$(MAKE) setup
 
-release: web ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
+release: $(READY) ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
 	@$(BIN)/python -m tools.release $(ARGS)
 
 clean: ## Remove .venv, built models and caches; never anybody's memories

@@ -30,9 +30,15 @@ PACKAGES: Final[Mapping[str, Path]] = {
 }
 """What is published, by name, and where it stands in the repository."""
 
+VERSIONED: Final = ("src/threadkeep/__init__.py", "deploy/helm/threadkeep/Chart.yaml")
+"""Other files that name the version."""
+
 UNRELEASED: Final = "## [Unreleased]"
 _VERSION: Final = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
-_PIN: Final = re.compile(r'((?:^version = "|threadkeep(?:-\w+)?(?:\[[\w,]+\])?==))[\w.]+(?=["])', re.MULTILINE)
+_PIN: Final = re.compile(
+    r'((?:^version = "|^__version__ = "|^appVersion: "|threadkeep(?:-\w+)?(?:\[[\w,]+\])?==))[\w.]+(?=["])',
+    re.MULTILINE,
+)
 PAGE: Final = "threadkeep/web/assets/index.html"
 """A file of the built web page, which each distribution of ``threadkeep`` has."""
 
@@ -52,6 +58,7 @@ def main() -> int:
     try:
         if given.version:
             set_version(ROOT, given.version, today=datetime.now(UTC).date())
+        _run(sys.executable, "-m", "tools.web")  # the page names the version
         version = the_version(ROOT)
         require_entry((ROOT / "CHANGELOG.md").read_text("utf-8"), version)
         dist = build(ROOT, ROOT / "dist")
@@ -94,8 +101,8 @@ def set_version(root: Path, version: str, *, today: date) -> None:
         raise ReleaseError(msg)
     changelog = root / "CHANGELOG.md"
     changelog.write_text(with_entry(changelog.read_text("utf-8"), version, today=today), "utf-8")
-    for folder in PACKAGES.values():
-        path = root / folder / "pyproject.toml"
+    projects = [root / folder / "pyproject.toml" for folder in PACKAGES.values()]
+    for path in (*projects, *(root / name for name in VERSIONED)):
         path.write_text(_PIN.sub(rf"\g<1>{version}", path.read_text("utf-8")), "utf-8")
 
 

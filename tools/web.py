@@ -18,12 +18,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+import threadkeep
 from tools.finding import ROOT
 
 SOURCES: Final = ROOT / "web"
 ASSETS: Final = ROOT / "src" / "threadkeep" / "web" / "assets"
 CLIENT: Final = ROOT / "packages" / "client-typescript"
 SCHEMA: Final = SOURCES / "src" / "api" / "schema.ts"
+_CLIENT_PARTS: Final = ("errors.ts", "events.ts")
+"""The modules of the client that the page has, too."""
+
 _NOT_SOURCES: Final = frozenset({"node_modules"})
 _STATE: Final = ROOT / ".build" / "web"
 
@@ -98,7 +102,6 @@ def api_types(*options: str) -> str:
 
 def openapi() -> dict[str, object]:
     """Return the OpenAPI document of the gateway with its own routes only."""
-    import threadkeep
     from threadkeep.gateway.app import create_app
     from threadkeep.gateway.settings import GatewaySettings
 
@@ -108,11 +111,11 @@ def openapi() -> dict[str, object]:
 
 
 def sources_digest() -> str:
-    """Return a digest of the files that the page is built from."""
-    digest = hashlib.sha256()
-    for path in sorted(SOURCES.rglob("*")):
-        if path.is_file() and not _NOT_SOURCES.intersection(path.relative_to(SOURCES).parts):
-            digest.update(f"{path.relative_to(SOURCES)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    """Return a digest of the files that the page is built from, and of the version that it names."""
+    digest = hashlib.sha256(threadkeep.__version__.encode())
+    for path in sorted([*SOURCES.rglob("*"), *(CLIENT / "src" / name for name in _CLIENT_PARTS)]):
+        if path.is_file() and not _NOT_SOURCES.intersection(path.relative_to(ROOT).parts):
+            digest.update(f"{path.relative_to(ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 

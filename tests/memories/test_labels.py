@@ -70,7 +70,9 @@ class TestFilters:
         """By every other filter, over all memories and not over the best only."""
         for number in range(60):
             await tk.memories.remember(f"Ticket {number} is about printers.", source=Source("tool", thread_id="far"))
-        last = await tk.memories.remember("A printer stands here.", source=Source("user", thread_id="near"), pinned=True)
+        last = await tk.memories.remember(
+            "A printer stands here.", source=Source("user", thread_id="near"), pinned=True
+        )
         assert last.memory is not None
         filters: tuple[dict[str, Any], ...] = (
             {"trust": "user"},

@@ -24,6 +24,9 @@ class TestVersion:
         for folder in release.PACKAGES.values():
             (tmp_path / folder).mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / folder / "pyproject.toml", tmp_path / folder)
+        for name in release.VERSIONED:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
         (tmp_path / "CHANGELOG.md").write_text(NEWS)
 
         release.set_version(tmp_path, "0.2.0rc1", today=TODAY)
@@ -32,6 +35,8 @@ class TestVersion:
         for folder in release.PACKAGES.values():
             text = (tmp_path / folder / "pyproject.toml").read_text()
             assert set(re.findall(r"threadkeep[\w-]*(?:\[[\w,]+\])?==([\w.]+)", text)) <= {"0.2.0rc1"}
+        for name in release.VERSIONED:
+            assert '"0.2.0rc1"\n' in (tmp_path / name).read_text()
         assert "## [Unreleased]\n\n## [0.2.0rc1] - 2026-11-25\n\n### Added" in (tmp_path / "CHANGELOG.md").read_text()
 
     @pytest.mark.parametrize("version", ["0.1.0", "2", "0.2.0; rm"])

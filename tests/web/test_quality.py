@@ -9,12 +9,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.gateway.dead_turns import add_dead_turn
 from tests.gateway.oidc import OidcProvider
 from tests.web.conftest import OpenSite
-from tests.web.pages import SlowModel, open_privacy, panel, say
+from tests.web.pages import SlowModel, open_privacy, open_view, panel, say
 from threadkeep.testing import ScriptedModel
 from tools import web
 
@@ -281,6 +281,27 @@ def test_nothing_is_cut_at_200_percent_and_nothing_moves_on_request(open_site: O
 
 
 class TestOtherVersions:
+    @pytest.mark.parametrize("version", ["0.0.1", "99.0.0"])
+    def test_an_older_or_newer_server_is_named(self, open_site: OpenSite, version: str):
+        """The page offers to reload, and goes on working; a server of its version is not named."""
+        site = open_site()
+        page = site.open()
+        answers = page.get_by_text("The server has another version than this page.")
+        say(page, "I live in Rome.")
+        expect(answers).to_have_count(0)
+
+        def answer(route: Route) -> None:
+            response = route.fetch()
+            route.fulfill(response=response, headers={**response.headers, "x-threadkeep-version": version})
+
+        page.route("**/api/proposals*", answer)
+        open_view(page, "Inbox")
+        expect(answers).to_be_visible()
+        page.unroute("**/api/proposals*")
+        page.get_by_role("button", name="Reload").click()
+        expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+        expect(answers).to_have_count(0)
+
     def test_a_newer_server_without_the_files_of_this_page(self, open_site: OpenSite):
         """The view says so and offers to reload the page."""
         site = open_site()

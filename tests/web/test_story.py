@@ -172,7 +172,6 @@ class TestMemoryPage:
         expect(rows).to_have_count(1)
         expect(rows).to_contain_text("I am a nurse.")
 
-
     def test_filters_of_a_search_hold_for_all_memories(self, open_site: OpenSite):
         """Also for one that is not among the hundred most like the search."""
         site = open_site()

@@ -1,5 +1,5 @@
 // Who uses the page: the session of the browser, or the only user of a server without sessions.
-import { ApiError, call, setCsrfToken } from "./api/client.ts";
+import { ThreadkeepError, call, setCsrfToken } from "./api/client.ts";
 
 export interface User {
   userId: string;
@@ -10,7 +10,7 @@ export interface User {
 export type SessionState =
   | { status: "loading" | "signed-out" | "no-sessions" }
   | { status: "signed-in"; user: User }
-  | { status: "unavailable"; error: ApiError };
+  | { status: "unavailable"; error: ThreadkeepError };
 
 /** Return who is signed in. */
 export async function loadSession(): Promise<SessionState> {
@@ -20,7 +20,7 @@ export async function loadSession(): Promise<SessionState> {
     setCsrfToken(session.csrf_token);
     return { status: "signed-in", user: { userId: session.user_id, scopes: new Set(session.scopes), hasSession: true } };
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
+    if (!(error instanceof ThreadkeepError)) throw error;
     return error.status === 401 || error.status === 403 ? { status: "signed-out" } : { status: "unavailable", error };
   }
 }
@@ -31,7 +31,7 @@ async function loadOnlyUser(): Promise<SessionState> {
     const me = await call("get", "/api/me");
     return { status: "signed-in", user: { userId: me.user_id, scopes: new Set(me.scopes), hasSession: false } };
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
+    if (!(error instanceof ThreadkeepError)) throw error;
     return error.status === 401 ? { status: "no-sessions" } : { status: "unavailable", error };
   }
 }

@@ -1,5 +1,6 @@
 // The frame of the page: conversations on the left, the view in the middle, the memory panel on the right.
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
+import { isOtherVersion } from "./api/version.ts";
 import { ChatView } from "./chat/chat-view.tsx";
 import { forgetChat, useChats } from "./chat/use-chats.ts";
 import { setAnnouncer } from "./components/announce.ts";
@@ -78,6 +79,7 @@ export function Shell({ user }: { user: User }) {
           </a>
           <Profile user={user} />
         </header>
+        <OtherVersion />
         <SessionEnded user={user} />
         <Boundary view={fragment}>
           <Suspense fallback={<p className="empty">{texts.loading}</p>}>
@@ -180,6 +182,19 @@ function Profile({ user }: { user: User }) {
       <Icon name="user" />
       <span className="user">{user.userId}</span>
     </Menu>
+  );
+}
+
+/** A page that its server does not fit is loaded anew when the user is ready: what was written would be lost. */
+function OtherVersion() {
+  if (!useStore(isOtherVersion)) return null;
+  return (
+    <div className="banner" role="status">
+      <span>{texts.otherVersion}</span>
+      <button type="button" className="primary" onClick={() => location.reload()}>
+        {texts.reload}
+      </button>
+    </div>
   );
 }
 

@@ -16,6 +16,7 @@ export const texts = {
   tryAgain: "Try again",
   loading: "Loading …",
   broken: "This part of the page could not be shown. The server may be newer than the page.",
+  otherVersion: "The server has another version than this page. Send or copy what you have written, then reload the page.",
   reload: "Reload",
   close: "Close",
   cancel: "Cancel",

@@ -1,10 +1,12 @@
 // A typed client of Threadkeep's gateway: every route of its OpenAPI document, and the events of runs.
-import { createParser } from "eventsource-parser";
 import createFetchClient, { type Client } from "openapi-fetch";
+import { problemOf, ThreadkeepError } from "./errors.ts";
+import { eventsOf, type RunEvent } from "./events.ts";
 import type { components, paths } from "./schema.ts";
 
 export type Schemas = components["schemas"];
-export type { paths };
+export { ThreadkeepError };
+export type { paths, RunEvent };
 
 export interface ClientOptions {
   /** Where the gateway is, without a path: `https://memory.example.com`. */
@@ -14,28 +16,6 @@ export interface ClientOptions {
   /** The owner that an API key with the scope `act` acts for. */
   actingFor?: string;
   fetch?: typeof fetch;
-}
-
-/** An answer that is no success, as a problem document says it. */
-export class ThreadkeepError extends Error {
-  readonly status: number;
-  readonly code: string;
-  readonly retryAfter: number | null;
-
-  constructor(status: number, code: string, detail: string, retryAfter: number | null) {
-    super(detail);
-    this.name = "ThreadkeepError";
-    this.status = status;
-    this.code = code;
-    this.retryAfter = retryAfter;
-  }
-}
-
-/** An event of a run. `id` continues the stream behind it. */
-export interface RunEvent {
-  id: string;
-  kind: string;
-  data: Record<string, unknown>;
 }
 
 export type ChatRequest = paths["/api/chat/stream"]["post"]["requestBody"]["content"]["application/json"];
@@ -61,7 +41,7 @@ export function createThreadkeepClient(options: ClientOptions): ThreadkeepClient
     if (token !== undefined) request.headers.set("Authorization", `Bearer ${typeof token === "string" ? token : await token()}`);
     if (options.actingFor !== undefined) request.headers.set("X-Threadkeep-Acting-For", options.actingFor);
     const response = await sending(request);
-    if (!response.ok) throw await errorOf(response);
+    if (!response.ok) throw await problemOf(response);
     return response;
   }
 
@@ -86,28 +66,4 @@ export function createThreadkeepClient(options: ClientOptions): ThreadkeepClient
       }),
     resume: (runId, answer, { signal } = {}) => post(`/api/runs/${encodeURIComponent(runId)}/resume`, { answer }, {}, signal),
   };
-}
-
-async function errorOf(response: Response): Promise<ThreadkeepError> {
-  const retryAfter = Number(response.headers.get("Retry-After")) || null;
-  try {
-    const problem = (await response.json()) as { code: string; detail: string };
-    return new ThreadkeepError(response.status, problem.code, problem.detail, retryAfter);
-  } catch {
-    return new ThreadkeepError(response.status, "no_problem_document", response.statusText, retryAfter);
-  }
-}
-
-async function* eventsOf(response: Response): AsyncGenerator<RunEvent> {
-  const waiting: RunEvent[] = [];
-  const parser = createParser({
-    onEvent: ({ id, event, data }) => {
-      if (event !== undefined) waiting.push({ id: id ?? "", kind: event, data: JSON.parse(data) as Record<string, unknown> });
-    },
-  });
-  const decoder = new TextDecoder();
-  for await (const chunk of response.body ?? new ReadableStream<Uint8Array<ArrayBuffer>>()) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
-    yield* waiting.splice(0);
-  }
 }

@@ -1,10 +1,12 @@
-"""Headers of every response: what a browser may do with it, and how many requests the owner has left."""
+"""Headers of every response: what a browser may do with it, the version, and how many requests the owner has left."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import MutableHeaders
+
+import threadkeep
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +18,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Strict-Transport-Security": "max-age=31536000; includeSubDomains",
     "X-Content-Type-Options": "nosniff",
+    "X-Threadkeep-Version": threadkeep.__version__,
 }
 
 

@@ -1,5 +1,9 @@
 // Requests to the gateway, typed by its OpenAPI document.
+import { problemOf, ThreadkeepError } from "../../../packages/client-typescript/src/errors.ts";
+import { noteVersion } from "./version.ts";
 import type { components, paths } from "./schema.ts";
+
+export { ThreadkeepError };
 
 export type Schemas = components["schemas"];
 type Method = "get" | "post" | "patch" | "delete";
@@ -18,22 +22,8 @@ export interface CallOptions<O> {
   signal?: AbortSignal;
 }
 
-/** An answer that is no success: a problem document, or no answer at all (status 0). */
-export class ApiError extends Error {
-  readonly status: number;
-  readonly code: string;
-  readonly retryAfter: number | null;
-
-  constructor(status: number, code: string, detail: string, retryAfter: number | null = null) {
-    super(detail);
-    this.status = status;
-    this.code = code;
-    this.retryAfter = retryAfter;
-  }
-}
-
 /** Whether a request was refused because its session has ended, or another tab has begun a new one. */
-export function isSessionOver(error: ApiError): boolean {
+export function isSessionOver(error: ThreadkeepError): boolean {
   return error.status === 401 || error.code === "csrf_refused";
 }
 
@@ -61,7 +51,7 @@ export async function call<M extends Method, P extends PathsOf<M>>(
   return (response.status === 204 ? undefined : await response.json()) as Answer<Operation<M, P>>;
 }
 
-/** Send a request with the headers of the session; an answer that is no success becomes an ApiError. */
+/** Send a request with the headers of the session; an answer that is no success becomes an ThreadkeepError. */
 export async function send(method: string, address: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (csrfToken !== null && method !== "get") headers.set("X-CSRF-Token", csrfToken);
@@ -70,8 +60,9 @@ export async function send(method: string, address: string, init: RequestInit = 
     response = await fetch(address, { ...init, method: method.toUpperCase(), headers, redirect: "error" });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, "unreachable", String(error));
+    throw new ThreadkeepError(0, "unreachable", String(error));
   }
+  noteVersion(response);
   if (!response.ok) throw await problemOf(response);
   return response;
 }
@@ -81,14 +72,4 @@ function addressOf(path: string, parts: Record<string, string> = {}, query: obje
   const given = Object.entries(query).flatMap(([name, value]) => (Array.isArray(value) ? value : [value]).map((one: unknown) => [name, one] as const));
   const sent = given.filter(([, value]) => value !== undefined && value !== null).map(([name, value]) => [name, String(value)]);
   return sent.length ? `${filled}?${new URLSearchParams(sent)}` : filled;
-}
-
-async function problemOf(response: Response): Promise<ApiError> {
-  const retryAfter = Number(response.headers.get("Retry-After")) || null;
-  try {
-    const document = (await response.json()) as { code: string; detail: string };
-    return new ApiError(response.status, document.code, document.detail, retryAfter);
-  } catch {
-    return new ApiError(response.status, "no_problem_document", response.statusText, retryAfter);
-  }
 }

@@ -1,7 +1,7 @@
 // The events of a run: read while they come, and joined again after the connection was lost.
-import { createParser } from "eventsource-parser";
+import { eventsOf } from "../../../packages/client-typescript/src/events.ts";
 import { parseRunEvent, type RunEvent } from "../events/types.ts";
-import { ApiError, send } from "./client.ts";
+import { ThreadkeepError, send } from "./client.ts";
 
 const firstPause = 300;
 const longestPause = 5_000;
@@ -37,7 +37,7 @@ export async function followRun(begin: () => Promise<Response>, follower: Follow
       if (signal.aborted) return;
       if (!isLost(error)) throw error;
       lostAt ??= Date.now();
-      if (Date.now() - lostAt > patience) throw new ApiError(0, "unreachable", String(error));
+      if (Date.now() - lostAt > patience) throw new ThreadkeepError(0, "unreachable", String(error));
       follower.onConnected(false);
       await waitForNetwork(pause, signal);
     }
@@ -52,20 +52,14 @@ export function join(runId: string, lastId: string | null, signal: AbortSignal):
 
 /** Errors of the network, and of a server that is away for a moment. */
 function isLost(error: unknown): boolean {
-  if (error instanceof ApiError) return error.status === 0 || error.status === 502 || error.status === 504;
+  if (error instanceof ThreadkeepError) return error.status === 0 || error.status === 502 || error.status === 504;
   return error instanceof TypeError; // a body that ends early
 }
 
 async function readEvents(response: Response, onEvent: (event: RunEvent, id: string) => void): Promise<void> {
-  const parser = createParser({
-    onEvent: (message) => {
-      const event = parseRunEvent(message.id, message.event, message.data);
-      if (event !== null) onEvent(event, message.id ?? "");
-    },
-  });
-  const decoder = new TextDecoder();
-  for await (const chunk of response.body ?? new ReadableStream<Uint8Array<ArrayBuffer>>()) {
-    parser.feed(decoder.decode(chunk, { stream: true }));
+  for await (const received of eventsOf(response)) {
+    const event = parseRunEvent(received);
+    if (event !== null) onEvent(event, received.id);
   }
 }
 

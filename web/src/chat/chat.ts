@@ -1,5 +1,5 @@
 // One conversation: its messages, the runs at work on it, and what a user does with it. Belongs to no component.
-import { ApiError, call, send, type Schemas } from "../api/client.ts";
+import { ThreadkeepError, call, send, type Schemas } from "../api/client.ts";
 import { followRun, join } from "../api/stream.ts";
 import { applyEvent, newTurn, type Turn } from "../events/turn.ts";
 import type { RunEvent } from "../events/types.ts";
@@ -20,9 +20,9 @@ export interface ChatState {
   threadId: string | null;
   loading: boolean;
   /** What the whole view shows instead of the messages: the thread is gone, or cannot be read. */
-  failure: ApiError | null;
+  failure: ThreadkeepError | null;
   /** Why the last action failed; the messages stay. */
-  notice: ApiError | null;
+  notice: ThreadkeepError | null;
   exchanges: readonly Exchange[];
   connection: Connection;
   /** The turns of this branch that can be edited, by the number of messages before them. */
@@ -32,7 +32,7 @@ export interface ChatState {
   /** What the server keeps of the turns, by the id of the user's message. */
   records: ReadonlyMap<string, TurnRecord>;
   /** Why the records cannot be read. */
-  recordsFailure: ApiError | null;
+  recordsFailure: ThreadkeepError | null;
 }
 
 const empty: ChatState = {
@@ -95,7 +95,7 @@ export class Chat {
   /** Show that the conversation does not exist any more. */
   markDeleted(): void {
     this.#reading.abort();
-    this.#change({ failure: new ApiError(404, "thread_not_found", ""), loading: false, connection: "idle" });
+    this.#change({ failure: new ThreadkeepError(404, "thread_not_found", ""), loading: false, connection: "idle" });
   }
 
   /** Ask a question; with *extending*, in place of an earlier turn. */
@@ -191,7 +191,7 @@ export class Chat {
       if (run !== null && last !== undefined) await this.#resume(run, state, last);
       await Promise.all([this.#learnBranches(), this.#readRecords(null)]);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof ThreadkeepError)) throw error;
       this.#change({ loading: false, failure: error });
     }
   }
@@ -205,7 +205,7 @@ export class Chat {
       if (turns.at(-1)?.state !== "pending" || readings === mostReadings) return;
       setTimeout(() => void this.#readRecords(tip, readings + 1), learningMilliseconds);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof ThreadkeepError)) throw error;
       this.#change({ recordsFailure: error });
     }
   }
@@ -245,7 +245,7 @@ export class Chat {
     try {
       await followRun(begin, { onEvent, onConnected }, this.#reading.signal);
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof ThreadkeepError)) throw error;
       this.#change({ notice: error });
     } finally {
       clearTimeout(timer);
@@ -356,7 +356,7 @@ export class Chat {
     try {
       await work();
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
+      if (!(error instanceof ThreadkeepError)) throw error;
       this.#change({ notice: error });
     }
   }

@@ -95,8 +95,8 @@ test("the text of a reply is its tokens, in their order", () => {
 });
 
 test("what is no event of a run is left out", () => {
-  assert.equal(parseRunEvent(undefined, "token", "{}"), null);
-  assert.equal(parseRunEvent("r:x", "token", "{}"), null);
-  assert.equal(parseRunEvent("r:1", "weather", "{}"), null);
-  assert.deepEqual(parseRunEvent("a:b:7", "token", '{"text":"x"}'), { runId: "a:b", number: 7, kind: "token", data: { text: "x" } });
+  assert.equal(parseRunEvent({ id: "", kind: "token", data: {} }), null);
+  assert.equal(parseRunEvent({ id: "r:x", kind: "token", data: {} }), null);
+  assert.equal(parseRunEvent({ id: "r:1", kind: "weather", data: {} }), null);
+  assert.deepEqual(parseRunEvent({ id: "a:b:7", kind: "token", data: { text: "x" } }), { runId: "a:b", number: 7, kind: "token", data: { text: "x" } });
 });

@@ -1,4 +1,5 @@
 // The events of a run, as docs/gateway.md describes them.
+import type { RunEvent as Received } from "../../../packages/client-typescript/src/events.ts";
 
 export interface RecalledMemory {
   memory_id: string;
@@ -58,11 +59,11 @@ export interface EventData {
 export type RunEvent = { [K in keyof EventData]: { runId: string; number: number; kind: K; data: EventData[K] } }[keyof EventData];
 
 /** Return an event that was received; null: a kind that this page does not know, or no event of a run. */
-export function parseRunEvent(id: string | undefined, kind: string | undefined, data: string): RunEvent | null {
-  const colon = (id ?? "").lastIndexOf(":");
-  const number = Number((id ?? "").slice(colon + 1));
+export function parseRunEvent({ id, kind, data }: Received): RunEvent | null {
+  const colon = id.lastIndexOf(":");
+  const number = Number(id.slice(colon + 1));
   if (colon < 1 || !Number.isInteger(number) || !isKind(kind)) return null;
-  return { runId: (id ?? "").slice(0, colon), number, kind, data: JSON.parse(data) } as RunEvent;
+  return { runId: id.slice(0, colon), number, kind, data } as unknown as RunEvent;
 }
 
 const kinds: ReadonlySet<string> = new Set<keyof EventData>([
@@ -70,6 +71,6 @@ const kinds: ReadonlySet<string> = new Set<keyof EventData>([
   "memory_written", "proposal", "reset",
 ]);
 
-function isKind(kind: string | undefined): kind is keyof EventData {
-  return kind !== undefined && kinds.has(kind);
+function isKind(kind: string): kind is keyof EventData {
+  return kinds.has(kind);
 }

@@ -1,6 +1,6 @@
 // One owner of the tenant: counts, the audit, and suspending, restoring or erasing with a reason.
 import { useCallback, useId, useRef, useState } from "react";
-import { ApiError, call, type Schemas } from "../api/client.ts";
+import { ThreadkeepError, call, type Schemas } from "../api/client.ts";
 import { Dialog, TextDialog } from "../components/controls.tsx";
 import { DataTable } from "../components/data-table.tsx";
 import { Facts } from "../components/facts.tsx";
@@ -64,7 +64,7 @@ function OwnerDetail({ label }: { label: string }) {
   );
 }
 
-const isUnknown = (error: ApiError) => error.status === 404;
+const isUnknown = (error: ThreadkeepError) => error.status === 404;
 
 function Counts({ owner }: { owner: Owner }) {
   const memories = Object.entries(owner.memories).map(([kind, count]) => `${texts.kindNames[kind] ?? kind}: ${formatNumber(count)}`);

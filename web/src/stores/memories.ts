@@ -1,5 +1,5 @@
 // What the user does with memories; every view that shows one sees the change.
-import { ApiError, call, type Schemas } from "../api/client.ts";
+import { ThreadkeepError, call, type Schemas } from "../api/client.ts";
 import { texts } from "../texts.ts";
 import { Store } from "./store.ts";
 import { attempt, showToast } from "./toasts.ts";
@@ -34,7 +34,7 @@ export async function readMemory(memoryId: string): Promise<Memory | null> {
     note(memoryId, memory);
     return memory;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) note(memoryId, null);
+    if (error instanceof ThreadkeepError && error.status === 404) note(memoryId, null);
     else throw error;
     return null;
   }
@@ -124,7 +124,7 @@ async function change(memoryId: string, work: (memory: Memory) => Promise<void>)
     try {
       await work(memory);
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 412) throw error;
+      if (!(error instanceof ThreadkeepError) || error.status !== 412) throw error;
       await readMemory(memoryId);
       showToast(texts.changedMeanwhile);
     }

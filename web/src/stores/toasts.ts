@@ -1,5 +1,5 @@
 // Short sentences about what was done or failed, each with at most one action.
-import { ApiError, isSessionOver } from "../api/client.ts";
+import { ThreadkeepError, isSessionOver } from "../api/client.ts";
 import { announce } from "../components/announce.ts";
 import { texts } from "../texts.ts";
 import { Store } from "./store.ts";
@@ -32,7 +32,7 @@ export async function attempt(work: () => Promise<unknown>): Promise<boolean> {
     await work();
     return true;
   } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
+    if (!(error instanceof ThreadkeepError)) throw error;
     if (isSessionOver(error)) sessionEnded.set(true);
     else showToast(error.status === 0 ? texts.unavailable : texts.failed(error.message));
     return false;
