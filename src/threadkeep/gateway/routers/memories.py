@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -254,7 +254,7 @@ class Filters(TypedDict):
     any_tags: list[str]
 
 
-def filters(  # noqa: PLR0913, PLR0917 - a parameter of the query each
+def filters(
     kind: Kind | None = None,
     trust: Trust | None = None,
     thread_id: Annotated[str | None, Query(min_length=1, max_length=ID_CHARACTERS)] = None,
