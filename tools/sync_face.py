@@ -20,6 +20,7 @@ SERVICES: Final = {
     "threadkeep.owners.service": ("OwnerService",),
     "threadkeep.collections.service": ("CollectionService",),
     "threadkeep.scopes.service": ("ScopeService",),
+    "threadkeep.credentials.service": ("CredentialService",),
     "threadkeep.langgraph.threads": ("ThreadService",),
     "threadkeep.langgraph.runs": ("RunService",),
     "threadkeep.langgraph.agents": ("AgentService",),

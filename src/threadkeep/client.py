@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
+    from threadkeep.credentials.service import CredentialService
     from threadkeep.langgraph.agents import AgentService
     from threadkeep.langgraph.identity import ScopesSource
     from threadkeep.langgraph.per_run import PerRunOwnerView
@@ -253,6 +254,11 @@ class Threadkeep:
     def scopes(self) -> ScopeService:
         """Memory that users share, of teams and agents: create, grant, propose, promote, review."""
         return self._app.services.scopes.scoped(self._scope)
+
+    @cached_property
+    def credentials(self) -> CredentialService:
+        """The access of an owner to MCP servers: begin, finish, list, revoke, auth."""
+        return self._app.services.credentials.scoped(self._scope)
 
     @cached_property
     def threads(self) -> ThreadService:

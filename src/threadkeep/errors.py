@@ -50,6 +50,7 @@
     ├── StaleVectorsError        another model made the vectors that are stored
     ├── ModelUnavailableError
     ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
+    ├── CredentialRequiredError  the user must connect an MCP server, for the first time or again
     ├── ExtractionError          a model extractor gave nothing that can be used
     ├── RestartingError          the server is stopping; try again
     └── ClosedError
@@ -351,6 +352,12 @@ class AgentUnavailableError(ThreadkeepError):
     """A declared agent's server or credential is missing. Set, install or start what the message names."""
 
     code = "agent_unavailable"
+
+
+class CredentialRequiredError(ThreadkeepError):
+    """The user has no access to an MCP server, or it expired or was revoked. Let the user connect the server."""
+
+    code = "credential_required"
 
 
 class ExtractionError(ThreadkeepError):

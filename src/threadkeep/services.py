@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from threadkeep.capture.models import Receipt
 from threadkeep.errors import SettingsError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
     from threadkeep.collections.service import CollectionService
+    from threadkeep.credentials.service import CredentialService
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.ids import ThreadId
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from threadkeep.search.retriever import Retriever
     from threadkeep.search.vectorstores.base import Replicator
     from threadkeep.settings import Settings
-    from threadkeep.storage.interface import Storage
+    from threadkeep.storage.interface import Ref, Storage
     from threadkeep.storage.postgres.pool import PostgresPool
 
 T = TypeVar("T")
@@ -240,7 +242,19 @@ class Services:
 
         return ScopeService(self)
 
+    @component
+    def credentials(self) -> CredentialService:
+        """``tk.credentials`` without a default owner."""
+        from threadkeep.credentials.service import CredentialService
+
+        return CredentialService(self)
+
     # Their parts
+
+    @component
+    def refreshing(self) -> WeakValueDictionary[Ref, asyncio.Lock]:
+        """Held while the tokens of a credential are read and refreshed."""
+        return WeakValueDictionary()
 
     @component
     def file_readers(self) -> asyncio.Semaphore:

@@ -83,6 +83,11 @@ class SettingsFields(BaseSettings):
         validation_alias="THREADKEEP_KEYS",
         description="Storage of the owners' wrapped keys: a SQLite file or a URL; unset: the storage of the items.",
     )
+    plain_credentials: bool = Field(
+        default=False,
+        validation_alias="THREADKEEP_PLAIN_CREDENTIALS",
+        description="Whether users' tokens for MCP servers may be stored without encryption.",
+    )
     erasure_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_ERASURE_KEY",

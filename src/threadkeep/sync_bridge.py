@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SERVICES: Final = frozenset(
-    {"agents", "collections", "memories", "owners", "profile", "proposals", "queue", "runs", "scopes", "threads"}
+    {
+        "agents",
+        "collections",
+        "credentials",
+        "memories",
+        "owners",
+        "profile",
+        "proposals",
+        "queue",
+        "runs",
+        "scopes",
+        "threads",
+    }
 )
 _OWN_LOOP: Final = frozenset({"agents", "runs"})
 """Services that run or build graphs, which must not block Threadkeep's event loop."""

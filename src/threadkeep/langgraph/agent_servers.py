@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from threadkeep.credentials.models import require_private
 from threadkeep.errors import AgentUnavailableError, SettingsError, optional_import
 from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, log, span
 from threadkeep.settings import named_variables
@@ -366,21 +367,6 @@ class Declaration(BaseModel):
     def switch(self) -> str:
         """The variable that switches it off where it is false."""
         return f"ENABLE_{_to_variable(self.name)}"
-
-
-def require_private(url: str) -> None:
-    """Check that no third party can read what is sent to *url*: https, or this machine.
-
-    Raises:
-        ValueError: It is neither, or no URL.
-    """
-    parts = urlsplit(url)
-    if parts.scheme == "https" and parts.hostname:
-        return
-    if parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"):
-        return
-    msg = "its url must begin with https:// (http:// on this machine only)"
-    raise ValueError(msg)
 
 
 def read(file: str | Path | None) -> tuple[Declaration, ...]:

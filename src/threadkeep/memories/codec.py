@@ -33,6 +33,8 @@ from threadkeep.text.semantics import same_words
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
 ACCOUNTS: Final = ".usage"
+CREDENTIALS: Final = ".credentials"
+AUTHORIZATIONS: Final = ".authorizations"
 HEAD: Final = ".capture"
 """One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
 HEAD_KEY: Final = "head"

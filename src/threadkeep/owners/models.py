@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
@@ -19,7 +19,15 @@ from threadkeep.memories.audited_writer import (
     head_of,
     stands_for,
 )
-from threadkeep.memories.codec import ACCOUNTS, HEAD, SUMMARIES, head_ref, is_memory_namespace
+from threadkeep.memories.codec import (
+    ACCOUNTS,
+    AUTHORIZATIONS,
+    CREDENTIALS,
+    HEAD,
+    SUMMARIES,
+    head_ref,
+    is_memory_namespace,
+)
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.proposals.models import DIGEST_KEY, PROPOSALS, TOMBSTONES
 from threadkeep.storage.interface import Item, Storage, iterate_items
@@ -123,6 +131,7 @@ _PLACES: Final = {
     TOMBSTONES: "tombstone",
     ACCOUNTS: "account",
     AUDIT: "audit",
+    CREDENTIALS: "credential",
 }
 
 
@@ -137,10 +146,17 @@ def place_of(item: Item) -> str:
     return _PLACES.get(root, "internal" if root.startswith(".") else "item")
 
 
+def exported_value(item: Item) -> Mapping[str, Any]:
+    """Return what an export tells of *item*: everything but the secrets of a credential."""
+    if item.ref.namespace[:1] != (CREDENTIALS,):
+        return item.value
+    return {name: field for name, field in item.value.items() if name != "secret"}
+
+
 def is_bookkeeping(item: Item) -> bool:
-    """Whether a row says nothing of anybody: where writers meet, and the key that digests are made with."""
+    """Whether a row says nothing of a person: heads of audits, unfinished authorizations, and the key of digests."""
     root = item.ref.namespace[:1]
-    return root == (HEAD,) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)
+    return root in ((HEAD,), (AUTHORIZATIONS,)) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)
 
 
 class AuditReader:

@@ -17,7 +17,7 @@ from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
-from threadkeep.owners.models import Holdings, is_bookkeeping, place_of
+from threadkeep.owners.models import Holdings, exported_value, is_bookkeeping, place_of
 from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ README: Final = """# Everything that was remembered about you
 | tombstone | what must not be learnt again: a rejected statement, or digests of a forgotten one |
 | audit | what was changed, by whom and why; no text |
 | account | how much work of models was spent |
+| credential | a server that you gave access to; without its tokens |
 | item | what the application keeps |
 | thread, internal | how threads and jobs are found; when a memory was used last |
 
@@ -258,7 +259,7 @@ class OwnerService(Service):
                 "type": place_of(item),
                 "namespace": list(item.ref.namespace),
                 "key": item.ref.key,
-                "value": item.value,
+                "value": exported_value(item),
                 "created_at": item.created_at.isoformat(),
                 "updated_at": item.updated_at.isoformat(),
                 "expires_at": item.expires_at.isoformat() if item.expires_at else None,

@@ -1,0 +1,346 @@
+"""Credentials of users for MCP servers, with a real server and its authorization server, for two users."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import langsmith.run_helpers  # noqa: F401 - a tool's first call would import it in a task, where Python 3.11 cannot
+import pytest
+from langchain_mcp_adapters.client import MultiServerMCPClient
+
+import threadkeep
+from tests.credentials.mcp_oauth import REDIRECT_URI, McpServer, serving_mcp
+from threadkeep.errors import (
+    AgentUnavailableError,
+    CredentialRequiredError,
+    InvalidInputError,
+    SettingsError,
+    ThreadkeepError,
+)
+from threadkeep.settings import Settings
+from threadkeep.testing import FrozenClock
+
+KEY = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def running_server() -> Iterator[McpServer]:
+    with serving_mcp() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running_server: McpServer) -> McpServer:
+    """The server, of which no user has given anything."""
+    running_server.users.__init__()
+    return running_server
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(START)
+
+
+@pytest.fixture
+async def tk(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[threadkeep.Threadkeep]:
+    async with opened(tmp_path, clock) as client:
+        yield client
+
+
+def opened(folder: Path, clock: FrozenClock) -> threadkeep.Threadkeep:
+    settings = Settings(THREADKEEP_MASTER_KEY=KEY)
+    return threadkeep.open(f"sqlite:///{folder}/m.db", embedder="none", settings=settings, clock=clock)
+
+
+async def connect(tk: threadkeep.Threadkeep, server: McpServer, user: str) -> None:
+    begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner=user)
+    state, code = await asyncio.to_thread(server.consent, begun.url, user)
+    assert state == begun.state
+    await tk.credentials.finish(state=state, code=code, owner=user)
+
+
+async def whoami(tk: threadkeep.Threadkeep, server: McpServer, user: str) -> str:
+    """Call the tool by LangChain's own client, as *user*."""
+    auth = tk.credentials.auth(server.url, owner=user)
+    client = MultiServerMCPClient({"billing": {"transport": "streamable_http", "url": server.url, "auth": auth}})
+    try:
+        (tool,) = await client.get_tools()
+        return str((await tool.ainvoke({}))[0]["text"])
+    except BaseExceptionGroup as group:
+        raise leaf(group) from None
+
+
+def leaf(error: BaseException) -> BaseException:
+    return leaf(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+class TestConnecting:
+    async def test_each_user_reaches_the_server_as_themselves(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "ana")
+        await connect(tk, server, "bob")
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+        assert await whoami(tk, server, "bob") == "invoices of bob"
+        (credential,) = await tk.credentials.list(owner="ana")
+        assert (credential.server, credential.state, credential.connected_at) == (server.url, "connected", START)
+
+    async def test_another_process_finishes_what_one_began(
+        self, tk: threadkeep.Threadkeep, server: McpServer, tmp_path: Path, clock: FrozenClock
+    ):
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        state, code = await asyncio.to_thread(server.consent, begun.url, "ana")
+
+        async with opened(tmp_path, clock) as other:
+            await other.credentials.finish(state=state, code=code, owner="ana")
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+
+    async def test_the_consent_is_asked_with_pkce_and_for_the_server(
+        self, tk: threadkeep.Threadkeep, server: McpServer
+    ):
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+
+        query = {name: values[0] for name, values in parse_qs(urlsplit(begun.url).query).items()}
+        assert (query["code_challenge_method"], query["state"], query["resource"]) == ("S256", begun.state, server.url)
+        assert len(query["code_challenge"]) == 43
+
+    async def test_a_user_who_connects_again_registers_no_second_client(
+        self, tk: threadkeep.Threadkeep, server: McpServer
+    ):
+        await connect(tk, server, "ana")
+        await connect(tk, server, "ana")
+
+        assert len(server.users.clients) == 1
+        assert len(await tk.credentials.list(owner="ana")) == 1
+
+    async def test_a_client_of_the_administrator_is_used(self, tk: threadkeep.Threadkeep, server: McpServer):
+        async with httpx.AsyncClient() as http:
+            made = (
+                await http.post(server.url.replace("/mcp", "/register"), json={"redirect_uris": [REDIRECT_URI]})
+            ).json()
+
+        begun = await tk.credentials.begin(
+            server.url,
+            redirect_uri=REDIRECT_URI,
+            owner="ana",
+            client_id=made["client_id"],
+            client_secret=made["client_secret"],
+        )
+        state, code = await asyncio.to_thread(server.consent, begun.url, "ana")
+        await tk.credentials.finish(state=state, code=code, owner="ana")
+
+        assert len(server.users.clients) == 1
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+
+
+class TestRefusals:
+    async def test_a_forged_state_is_refused(self, tk: threadkeep.Threadkeep, server: McpServer):
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        _, code = await asyncio.to_thread(server.consent, begun.url, "ana")
+
+        with pytest.raises(CredentialRequiredError, match="state"):
+            await tk.credentials.finish(state="forged", code=code, owner="ana")
+
+    async def test_the_state_of_another_user_is_refused(self, tk: threadkeep.Threadkeep, server: McpServer):
+        """Otherwise Bob's agent could be made to work with the account of an attacker."""
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="mallory")
+        state, code = await asyncio.to_thread(server.consent, begun.url, "mallory")
+
+        with pytest.raises(CredentialRequiredError, match="state"):
+            await tk.credentials.finish(state=state, code=code, owner="bob")
+
+        assert await tk.credentials.list(owner="bob") == []
+
+    async def test_a_state_is_good_once_and_for_ten_minutes(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock
+    ):
+        await connect(tk, server, "ana")
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        state, code = await asyncio.to_thread(server.consent, begun.url, "ana")
+        with pytest.raises(CredentialRequiredError, match="refused the code"):
+            await tk.credentials.finish(state=state, code="wrong", owner="ana")
+        with pytest.raises(CredentialRequiredError, match="state"):
+            await tk.credentials.finish(state=state, code=code, owner="ana")
+        late = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        clock.advance(timedelta(minutes=11))
+        with pytest.raises(CredentialRequiredError, match="state"):
+            await tk.credentials.finish(state=late.state, code=code, owner="ana")
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+
+    async def test_a_code_of_another_issuer_is_refused(self, tk: threadkeep.Threadkeep, server: McpServer):
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        state, code = await asyncio.to_thread(server.consent, begun.url, "ana")
+
+        with pytest.raises(CredentialRequiredError, match="another authorization server"):
+            await tk.credentials.finish(state=state, code=code, issuer="https://evil.example", owner="ana")
+
+    async def test_without_encryption_no_token_is_kept(self, server: McpServer, tmp_path: Path):
+        async with threadkeep.open(f"sqlite:///{tmp_path}/plain.db", embedder="none") as tk:
+            with pytest.raises(SettingsError, match="THREADKEEP_MASTER_KEY"):
+                await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        allowed = Settings(THREADKEEP_PLAIN_CREDENTIALS=True)
+        async with threadkeep.open("memory://", embedder="none", settings=allowed) as tk:
+            await connect(tk, server, "ana")
+            assert await whoami(tk, server, "ana") == "invoices of ana"
+
+    @pytest.mark.parametrize(
+        ("url", "message"),
+        [("http://mcp.example.org/mcp", "https://"), ("ftp://x", "https://"), ("", "https://")],
+    )
+    async def test_a_server_that_others_can_listen_to_is_refused(
+        self, tk: threadkeep.Threadkeep, url: str, message: str
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            await tk.credentials.begin(url, redirect_uri=REDIRECT_URI, owner="ana")
+
+    async def test_a_server_that_does_not_answer_is_named(self, tk: threadkeep.Threadkeep):
+        with pytest.raises(AgentUnavailableError, match=r"http://127\.0\.0\.1:9/mcp did not answer"):
+            await tk.credentials.begin("http://127.0.0.1:9/mcp", redirect_uri=REDIRECT_URI, owner="ana")
+
+    async def test_a_token_is_sent_to_its_server_only(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "ana")
+        auth = tk.credentials.auth(server.url, owner="ana")
+
+        async with httpx.AsyncClient(auth=auth) as client:
+            with pytest.raises(InvalidInputError, match="another server"):
+                await client.get("http://127.0.0.1:9/mcp")
+
+
+class TestExpiry:
+    async def test_an_expired_token_is_refreshed(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock
+    ):
+        await connect(tk, server, "ana")
+        server.users.access.clear()
+        clock.advance(timedelta(hours=2))
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+        assert (server.users.refreshed, server.users.reused) == (1, 0)
+
+    async def test_a_token_that_is_refused_early_is_refreshed_once(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "ana")
+        server.users.access.clear()
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+        assert server.users.refreshed == 1
+
+    async def test_a_refresh_token_is_never_used_twice(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock, tmp_path: Path
+    ):
+        """Not by ten calls at once, in two processes: many servers end the access then."""
+        await connect(tk, server, "ana")
+        clock.advance(timedelta(hours=2))
+
+        async with opened(tmp_path, clock) as other:
+            said = await asyncio.gather(*(whoami(one, server, "ana") for one in (tk, other) * 5))
+
+        assert set(said) == {"invoices of ana"}
+        assert (server.users.refreshed, server.users.reused) == (1, 0)
+
+    async def test_a_token_that_was_revoked_is_one_clear_error(self, tk: threadkeep.Threadkeep, server: McpServer):
+        """The user connects again; the other user goes on."""
+        await connect(tk, server, "ana")
+        await connect(tk, server, "bob")
+        server.users.end("ana")
+
+        for _ in range(2):
+            with pytest.raises(CredentialRequiredError, match=r"has ended its access.*tk\.credentials\.begin"):
+                await whoami(tk, server, "ana")
+
+        assert [one.state for one in await tk.credentials.list(owner="ana")] == ["ended"]
+        assert await whoami(tk, server, "bob") == "invoices of bob"
+        await connect(tk, server, "ana")
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+
+    async def test_an_authorization_server_that_is_away_loses_nothing(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock
+    ):
+        await connect(tk, server, "ana")
+        clock.advance(timedelta(hours=2))
+        server.users.answers = False
+        with pytest.raises(AgentUnavailableError, match="try again"):
+            await whoami(tk, server, "ana")
+
+        server.users.answers = True
+
+        assert await whoami(tk, server, "ana") == "invoices of ana"
+
+    async def test_a_user_who_never_connected_is_asked_to(self, tk: threadkeep.Threadkeep, server: McpServer):
+        with pytest.raises(CredentialRequiredError, match="is not connected"):
+            await whoami(tk, server, "ana")
+
+
+class TestKeeping:
+    async def test_revoking_ends_the_token_at_the_server_too(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "ana")
+
+        assert await tk.credentials.revoke(server.url, owner="ana")
+
+        assert len(server.users.revoked) == 1
+        assert server.users.access == {}
+        assert await tk.credentials.list(owner="ana") == []
+        assert not await tk.credentials.revoke(server.url, owner="ana")
+
+    async def test_tokens_are_nowhere_in_clear(
+        self, tk: threadkeep.Threadkeep, server: McpServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ):
+        caplog.set_level("DEBUG", logger="threadkeep")
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        await connect(tk, server, "ana")
+        await whoami(tk, server, "ana")
+        secrets = [*server.users.access, *server.users.refresh, begun.state]
+        secrets += [str(one.client_secret) for one in server.users.clients.values()]
+        await tk.aclose()
+
+        stored = await asyncio.to_thread(lambda: b"".join(path.read_bytes() for path in tmp_path.iterdir()))
+        shown = caplog.text + repr(await _list(tmp_path))
+        assert len(secrets) >= 4
+        assert [one for one in secrets if one.encode() in stored or one in shown] == []
+
+    async def test_an_export_tells_of_the_server_and_not_of_the_token(
+        self, tk: threadkeep.Threadkeep, server: McpServer
+    ):
+        await connect(tk, server, "ana")
+        await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+
+        rows = [row async for row in tk.owners.export(owner="ana")]
+
+        (row,) = [row for row in rows if row["type"] == "credential"]
+        assert (row["value"]["server"], row["value"]["state"]) == (server.url, "connected")
+        text = json.dumps(rows)
+        assert not any(token in text for token in (*server.users.access, *server.users.refresh, "verifier", "secret"))
+
+    async def test_erasing_the_owner_removes_credentials(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "ana")
+        await connect(tk, server, "bob")
+
+        await tk.owners.erase("ana")
+
+        assert await tk.credentials.list(owner="ana") == []
+        assert len(await tk.credentials.list(owner="bob")) == 1
+        with pytest.raises(CredentialRequiredError):
+            await whoami(tk, server, "ana")
+
+    async def test_a_client_of_one_user_reaches_no_other(self, tk: threadkeep.Threadkeep, server: McpServer):
+        await connect(tk, server, "bob")
+        ana = tk.for_owner("ana")
+
+        with pytest.raises(ThreadkeepError):
+            ana.credentials.auth(server.url, owner="bob")
+        with pytest.raises(InvalidInputError, match="belongs to a user"):
+            await tk.credentials.list(owner=threadkeep.Owner("ops", kind="team"))
+        assert await ana.credentials.list() == []
+
+
+async def _list(folder: Path) -> Any:
+    async with opened(folder, FrozenClock(START)) as tk:
+        return await tk.credentials.list(owner="ana")
