@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import httpx
 import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.store.memory import InMemoryStore
@@ -533,6 +534,16 @@ async def vectors_of_another_model(world: World) -> None:
 @case(threadkeep.errors.ModelUnavailableError, "LangChain has no model provider nothing; correct THREADKEEP_MODEL.")
 async def an_unknown_chat_model(world: World) -> None:
     world.opened(model="nothing:there").graph()
+
+
+@case(
+    threadkeep.errors.CredentialRequiredError,
+    "https://mcp.example.org/mcp is not connected for this user: let the user connect it with tk.credentials.begin(…).",
+)
+async def a_server_that_the_user_has_not_connected(world: World) -> None:
+    auth = world.tk.credentials.auth("https://mcp.example.org/mcp", owner=ANA)
+    async with httpx.AsyncClient(auth=auth) as client:
+        await client.get("https://mcp.example.org/mcp")
 
 
 @case(threadkeep.errors.AgentUnavailableError, "SLACK_MCP_TOKEN is not set; set it to use the agent.")

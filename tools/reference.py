@@ -60,7 +60,7 @@ SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
         "Threads and runs": "checkpoint_|allowed_types|multitask|lease_|queue_seconds|langgraph_",
         "Window": "max_context|min_messages|auto_compression",
         "Lifetimes": "store_ttl|inactive|max_memories",
-        "Privacy and encryption": "redact|master_|keys|erasure_",
+        "Privacy and encryption": "redact|master_|keys|plain_credentials|erasure_",
         "Vector stores": "vectors|pinecone",
         "Tracing, metrics and logs": "trace_|tracing|metrics_|log_",
     }.items()

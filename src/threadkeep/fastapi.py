@@ -67,7 +67,7 @@ STATUSES: Final[Mapping[type[ThreadkeepError], int]] = {
     ThreadNotFoundError: 404,
     ConflictError: 409,
     ApprovalRequiredError: 409,
-    CredentialRequiredError: 409,
+    CredentialRequiredError: 403,
     TooLargeError: 413,
     FileTypeUnsupportedError: 415,
     InvalidInputError: 422,

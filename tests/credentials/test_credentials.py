@@ -344,3 +344,53 @@ class TestKeeping:
 async def _list(folder: Path) -> Any:
     async with opened(folder, FrozenClock(START)) as tk:
         return await tk.credentials.list(owner="ana")
+
+
+AGENT = """
+[billing]
+description = "Invoices."
+prompt = "You look up invoices."
+url = "{url}"
+oauth = true
+tools = ["whoami"]
+"""
+
+
+class TestAgents:
+    async def test_an_agent_works_with_the_credential_of_its_user(
+        self, tk: threadkeep.Threadkeep, server: McpServer, tmp_path: Path
+    ):
+        """One that has not connected is told to; the client of all users cannot use it."""
+        file = tmp_path / "agents.toml"
+        file.write_text(AGENT.format(url=server.url))
+        await connect(tk, server, "ana")
+        ana, bob = tk.for_owner("ana"), tk.for_owner("bob")
+
+        (ready,) = await ana.agents.standing(file)
+        (missing,) = await bob.agents.standing(file)
+        (shared,) = await tk.agents.standing(file)
+
+        assert str((await ready.tools[0].ainvoke({}))[0]["text"]) == "invoices of ana"
+        assert "is not connected" in missing.reason
+        assert "tk.for_owner(user).agents" in shared.reason
+
+    async def test_the_result_of_a_tool_says_that_access_has_ended(
+        self, tk: threadkeep.Threadkeep, server: McpServer, tmp_path: Path
+    ):
+        file = tmp_path / "agents.toml"
+        file.write_text(AGENT.format(url=server.url))
+        await connect(tk, server, "ana")
+        (ready,) = await tk.for_owner("ana").agents.standing(file)
+        server.users.end("ana")
+
+        said = await ready.tools[0].ainvoke({})
+
+        assert "The user has to connect billing again; nothing was done." in str(said)
+
+    async def test_a_header_and_a_command_need_no_oauth(self, tk: threadkeep.Threadkeep, tmp_path: Path):
+        file = tmp_path / "agents.toml"
+        header = 'headers = { Authorization = "Bearer ${T}" }'
+        file.write_text(AGENT.format(url="https://mcp.example.org") + header)
+
+        with pytest.raises(SettingsError, match="oauth needs a url, and no header Authorization"):
+            tk.agents.declared(file)

@@ -274,7 +274,7 @@ class CredentialService(Service):
 
 
 def checked_server(url: str) -> str:
-    """Return *url*, if nobody between can read what is sent there.
+    """Return *url*, if a third party cannot read what is sent there.
 
     Raises:
         InvalidInputError: It is neither ``https://`` nor this machine.

@@ -20,12 +20,13 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from threadkeep.credentials.models import require_private
-from threadkeep.errors import AgentUnavailableError, SettingsError, optional_import
+from threadkeep.errors import AgentUnavailableError, CredentialRequiredError, SettingsError, optional_import
 from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, log, span
 from threadkeep.settings import named_variables
 from threadkeep.text.redaction import has_secret
 
 if TYPE_CHECKING:
+    import httpx
     from langchain_core.tools import BaseTool, StructuredTool
     from langchain_mcp_adapters.sessions import Connection
     from mcp.types import CallToolResult, ContentBlock
@@ -64,21 +65,30 @@ class AgentStatus:
         return not self.reason
 
 
-async def check_agent(declaration: Declaration, app: Container) -> AgentStatus:
-    """Ask the server of *declaration* for its tools; whatever fails is the standing's reason."""
+async def check_agent(
+    declaration: Declaration, app: Container, authenticate: Callable[[str], httpx.Auth] | None
+) -> AgentStatus:
+    """Ask the server of *declaration* for its tools; whatever fails is the standing's reason.
+
+    Args:
+        declaration: The agent.
+        app: The memory.
+        authenticate: Returns what authenticates one user at the server of a URL; ``None``: the memory is of many users.
+    """
     try:
-        connection = connection_of(declaration)
+        connection = connection_of(declaration, authenticate)
         tools = await app.event_loop.run(_tools(declaration, connection, app))
     except AgentUnavailableError as error:
         return AgentStatus(declaration, reason=str(error), off=bool(error.details.get("off")))
     return AgentStatus(declaration, tuple(tools))
 
 
-def connection_of(declaration: Declaration) -> Connection:
+def connection_of(declaration: Declaration, authenticate: Callable[[str], httpx.Auth] | None) -> Connection:
     """Return how the server of *declaration* is reached, its variables filled in.
 
     Raises:
-        AgentUnavailableError: It is switched off, or a variable is not set or cannot be used.
+        AgentUnavailableError: It is switched off, a variable is not set or cannot be used, or it needs a user's
+            credential and *authenticate* is None.
     """
     required = declaration.variables
     found = named_variables((declaration.switch, *required, *declaration.requires_any, *declaration.environment))
@@ -97,7 +107,13 @@ def connection_of(declaration: Declaration) -> Connection:
         # The adapter fills in what looks like a reference once more, and logs what it cannot fill in.
         msg = f"{strange[0]} has ${{ in its value, which cannot be passed on; set it to a value without that."
         raise AgentUnavailableError(msg, agent=declaration.name, variables=tuple(strange))
-    return _connection(declaration, values)
+    if declaration.oauth and authenticate is None:
+        msg = "It works with the credential of one user; compile it with tk.for_owner(user).agents."
+        raise AgentUnavailableError(msg, agent=declaration.name)
+    connection = _connection(declaration, values)
+    if declaration.oauth and authenticate is not None and connection["transport"] == "streamable_http":
+        connection["auth"] = authenticate(connection["url"])
+    return connection
 
 
 def _connection(declaration: Declaration, values: Mapping[str, str]) -> Connection:
@@ -141,7 +157,8 @@ async def _tools(declaration: Declaration, connection: Connection, app: Containe
         offered = await asyncio.wait_for(loading, declaration.timeout_seconds)
     except Exception as error:  # noqa: BLE001 - servers and transports fail in their own ways; the agent is left out
         # What they say may quote a credential, so it does not go on.
-        msg = _why(declaration, connection, _leaf(error))
+        leaf = _leaf(error)
+        msg = str(leaf) if isinstance(leaf, CredentialRequiredError) else _why(declaration, connection, leaf)
         raise AgentUnavailableError(msg, agent=declaration.name) from None
     by_name = {tool.name: tool for tool in offered if tool.name in declaration.tools}
     if wordy := [name for name, tool in by_name.items() if not is_presentable(tool)]:
@@ -178,7 +195,10 @@ class _Surviving:
             leaf = _leaf(error)
             self.app.telemetry.degraded(f"agents.{self.declaration.name}", leaf)
             said = (
-                f"The server of {self.declaration.name} did not answer ({type(leaf).__name__}); nothing is known of it."
+                f"The user has to connect {self.declaration.name} again; nothing was done."
+                if isinstance(leaf, CredentialRequiredError)
+                else f"The server of {self.declaration.name} did not answer ({type(leaf).__name__}); "
+                "nothing is known of it."
             )
             return CallToolResult(content=[TextContent(type="text", text=said)], isError=True)
         return bounded(result, self.declaration.max_characters) if isinstance(result, CallToolResult) else result
@@ -304,6 +324,7 @@ class Declaration(BaseModel):
         command: What starts its server, which then speaks over stdin and stdout; or
         url: Where its server answers.
         headers: Sent with every request to *url*.
+        oauth: Whether *url* is reached with the credential that the user gave by ``tk.credentials``.
         environment: Variables that are handed to *command* where they are set.
         requires_any: At least one of these variables has to be set.
         recall: Whether it is given what is remembered about the user.
@@ -321,6 +342,7 @@ class Declaration(BaseModel):
     command: tuple[str, ...] = ()
     url: Text | None = None
     headers: Mapping[str, str] = Field(default_factory=dict[str, str])
+    oauth: bool = False
     environment: tuple[Variable, ...] = ()
     requires_any: tuple[Variable, ...] = ()
     recall: bool = True
@@ -331,6 +353,9 @@ class Declaration(BaseModel):
     def _is_one_server(self) -> Self:
         if bool(self.command and self.command[0]) == (self.url is not None):
             msg = "it has either a command or a url"
+            raise ValueError(msg)
+        if self.oauth and (self.command or any(name.lower() == "authorization" for name in self.headers)):
+            msg = "oauth needs a url, and no header Authorization"
             raise ValueError(msg)
         if self.command and self.headers:
             msg = "headers need a url; pass variables to a command by environment"

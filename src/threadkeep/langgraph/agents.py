@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,6 +17,7 @@ from threadkeep.models.langchain import chat_model
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
+    import httpx
     from langchain.agents.middleware import AgentMiddleware
     from langgraph.graph.state import CompiledStateGraph
 
@@ -94,8 +95,8 @@ class AgentService:
         Raises:
             SettingsError: As :meth:`declared`; or ``threadkeep[agents]`` is not installed.
         """
-        app = self._tk.app
-        return list(await asyncio.gather(*(check_agent(one, app) for one in self.declared(file))))
+        app, authenticate = self._tk.app, self._authenticate
+        return list(await asyncio.gather(*(check_agent(one, app, authenticate) for one in self.declared(file))))
 
     async def supervisor(
         self,
@@ -174,7 +175,7 @@ class AgentService:
         if found is None:
             msg = f"No agent {name[:40]!r} is declared; there are {', '.join(one.name for one in declarations)}."
             raise InvalidInputError(msg)
-        standing = await check_agent(found, tk.app)
+        standing = await check_agent(found, tk.app, self._authenticate)
         if not standing.ready:
             raise AgentUnavailableError(standing.reason, agent=name)
         asking = [HumanInTheLoopMiddleware(interrupt_on=_interrupts(found))] if found.interrupt_on else []
@@ -187,6 +188,11 @@ class AgentService:
             middleware=[tk.middleware(recall=found.recall), tk.window(), *asking, *middleware],
             **options,
         )
+
+    @property
+    def _authenticate(self) -> Callable[[str], httpx.Auth] | None:
+        """What authenticates the owner that the client is locked to; ``None``: it is locked to none."""
+        return None if self._tk.locked_to is None else self._tk.credentials.auth
 
     def _subagent(self, standing: AgentStatus) -> dict[str, Any]:
         """Return *standing* as a deep agent's spec; checkpointer and store reach it through the supervisor's run."""

@@ -8,6 +8,7 @@ from threadkeep.gateway.routers import (
     admin,
     chat,
     collections,
+    credentials,
     me,
     memories,
     profile,
@@ -26,5 +27,17 @@ if TYPE_CHECKING:
 def mount(app: FastAPI, gateway: Gateway) -> None:
     """Add the routes to *app*; they find the *gateway* in its state."""
     del gateway
-    for routes in (admin, chat, collections, me, memories, profile, proposals, runs, service_status, threads):
+    for routes in (
+        admin,
+        chat,
+        collections,
+        credentials,
+        me,
+        memories,
+        profile,
+        proposals,
+        runs,
+        service_status,
+        threads,
+    ):
         app.include_router(routes.router, prefix="/api")
