@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, type_check_only
 
+from httpx import Auth
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
@@ -475,7 +476,7 @@ class SyncCredentialService:
     ) -> Credential: ...
     def list(self, owner: str | Owner | None = ...) -> builtins.list[Credential]: ...
     def revoke(self, server: str, *, owner: str | Owner | None = ...) -> bool: ...
-    def auth(self, server: str, *, owner: str | Owner | None = ...) -> httpx.Auth: ...
+    def auth(self, server: str, *, owner: str | Owner | None = ...) -> Auth: ...
 
 @type_check_only
 class SyncThreadService:

@@ -38,7 +38,7 @@ from threadkeep.observability import log
 from threadkeep.storage.interface import Batch, Delete, read_items
 
 if TYPE_CHECKING:
-    import httpx
+    from httpx import Auth
 
     from threadkeep.identity import Owner
 
@@ -168,7 +168,7 @@ class CredentialService(Service):
                 log.warning("A token was deleted here and not revoked there: %s", error)
         return stored is not None
 
-    def auth(self, server: str, *, owner: str | Owner | None = None) -> httpx.Auth:
+    def auth(self, server: str, *, owner: str | Owner | None = None) -> Auth:
         """Return what authenticates requests of *httpx*, and so of MCP clients, as the owner at *server*.
 
         Tokens are read for each request and refreshed before they expire. A request fails with
