@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,10 +15,14 @@ from pydantic import SecretStr
 
 import threadkeep
 from tests.fakes.faults import FaultProxy
+from tests.servers import empty_postgres_database
+from tests.storage.test_postgres_roles import CutError, cut_at
 from threadkeep.errors import SettingsError
+from threadkeep.observability import Telemetry
 from threadkeep.settings import Settings
 
 pytest.importorskip("procrastinate")
+from threadkeep.capture.queue_backends.procrastinate import ProcrastinateEngine
 
 
 def opened(path: Path, dsn: str, *, workers: int | None = None, **given: Any) -> threadkeep.Threadkeep:
@@ -48,6 +53,24 @@ async def jobs(dsn: str) -> list[tuple[Any, ...]]:
         except psycopg.errors.UndefinedTable:
             return []
         return await found.fetchall()
+
+
+async def test_making_tables_may_be_killed_at_every_statement(
+    tmp_path: Path, postgres_server: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The next start makes them, and learns."""
+    telemetry = Telemetry()
+    for number in range(1, 5):
+        url = empty_postgres_database(postgres_server)
+        with monkeypatch.context() as patched:
+            cut_at(number, patched)
+            first = ProcrastinateEngine(url, location="", telemetry=telemetry, workers=1)
+            with nullcontext() if number == 4 else pytest.raises(CutError):
+                await first._make_tables()
+
+        async with opened(tmp_path, url, workers=1) as tk:
+            await say(tk, f"I own {number} boats.", owner=f"ana{number}", wait=True)
+            assert len(await tk.memories.list(owner=f"ana{number}", kind="semantic")) == 1
 
 
 class TestEngine:

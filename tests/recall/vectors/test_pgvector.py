@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import psycopg
 import pytest
 from psycopg.sql import SQL
 
+from tests.servers import empty_postgres_database
 from tests.storage.postgres_world import run
+from tests.storage.test_postgres_roles import CutError, cut_at
 from threadkeep.errors import VectorEngineError
 from threadkeep.search.vectorstores.base import Space, VectorUpdate
 from threadkeep.search.vectorstores.pgvector import NearestQuery, PgVectorEngine
@@ -32,6 +35,8 @@ from threadkeep.testing.vectors_contract import (
 
 pytestmark = pytest.mark.slow
 
+IN_SCHEMA = "WHERE relkind = 'r' AND relnamespace = 'threadkeep_vectors'::regnamespace"
+
 
 @pytest.fixture
 async def pool(postgres_url: str) -> AsyncIterator[PostgresPool]:
@@ -51,6 +56,40 @@ def rows_read(plan: dict[str, Any]) -> Iterator[float]:
     yield plan["Actual Loops"] * (plan["Actual Rows"] + plan.get("Rows Removed by Join Filter", 0))
     for below in plan.get("Plans", ()):
         yield from rows_read(below)
+
+
+async def test_setting_up_may_be_killed_at_every_statement(postgres_server: str, monkeypatch: pytest.MonkeyPatch):
+    """The next start finishes it: no table is left without row-level security."""
+    killed, number = 0, 0
+    while True:
+        number += 1
+        url = empty_postgres_database(postgres_server)
+        with monkeypatch.context() as patched:
+            counted = cut_at(number, patched)
+            first = PostgresPool(url)
+            with suppress(CutError, psycopg.Error, VectorEngineError):
+                engine = PgVectorEngine(first)
+                await engine.connect()
+                await fill(engine, random_entries(3))
+            await first.close()
+            ended = counted() < number
+        killed += not ended
+
+        pool = PostgresPool(url)
+        engine = PgVectorEngine(pool)
+        await engine.connect()
+        if await engine.position(ANA, SPACE) is None:
+            await fill(engine, random_entries(3))
+        near = await engine.search(ANA, unit(1), limit=10)
+        await pool.close()
+
+        protected = run(url, f"SELECT relname, relforcerowsecurity FROM pg_class {IN_SCHEMA} ORDER BY 1")
+        assert protected == [("copies", True), ("vectors_8", True)]
+        assert len(near) == 3
+        if ended:
+            break
+    assert killed == number - 1
+    assert killed > 10
 
 
 class TestIndexes:

@@ -79,6 +79,10 @@ _POLICY: Final = (
 )
 
 
+_PROTECTED: Final = "SELECT relforcerowsecurity FROM pg_class WHERE oid = to_regclass(%s)"
+"""No row: there is no such table. Earlier versions that were killed may have left one without its policy."""
+
+
 class PgVectorEngine:
     """Keeps vectors in the schema ``threadkeep_vectors`` of the database that *pool* leads to.
 
@@ -116,10 +120,8 @@ class PgVectorEngine:
             found = await self._pool.run(
                 lambda connection: one(
                     connection,
-                    SQL(
-                        "SELECT (SELECT count(*) FROM pg_extension WHERE extname = 'vector') = 1"
-                        " AND to_regclass('threadkeep_vectors.copies') IS NOT NULL"
-                    ),
+                    SQL(_PROTECTED + " AND EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"),
+                    ("threadkeep_vectors.copies",),
                 )
             )
             if found is not None and found[0]:
@@ -127,7 +129,7 @@ class PgVectorEngine:
             if self._pool.migrate == "check":
                 msg = "The extension vector or schema threadkeep_vectors is missing; set THREADKEEP_MIGRATE=auto once."
                 raise VectorEngineError(msg, engine=self.name)
-            async with self._pool.setting_up() as connection:
+            async with self._pool.setting_up() as connection, connection.transaction():
                 await connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
                 for statement in _SCHEMA:
                     await connection.execute(statement)
@@ -281,11 +283,11 @@ class PgVectorEngine:
     async def _require_table(self, dims: int) -> None:
         table = table_of(dims)
         there = await self._run(
-            lambda connection: one(connection, SQL("SELECT to_regclass(%s)"), (f"threadkeep_vectors.vectors_{dims}",))
+            lambda connection: one(connection, SQL(_PROTECTED), (f"threadkeep_vectors.vectors_{dims}",))
         )
-        if there is not None and there[0] is not None:
+        if there is not None and there[0]:
             return
-        async with self._errors(), self._pool.setting_up() as connection:
+        async with self._errors(), self._pool.setting_up() as connection, connection.transaction():
             kind = SQL(cast("LiteralString", f"{kind_of(dims)}({dims})"))
             await connection.execute(SQL(_TABLE).format(table=table, type=kind))
             await _protect(connection, table)
@@ -333,9 +335,8 @@ async def _entered(connection: Connection, key: bytes) -> AsyncGenerator[None]:
 
 
 async def _protect(connection: Connection, table: Identifier) -> None:
-    async with connection.transaction():
-        for statement in _POLICY:
-            await connection.execute(SQL(statement).format(table=table))
+    for statement in _POLICY:
+        await connection.execute(SQL(statement).format(table=table))
 
 
 async def _copy(connection: Connection, key: bytes, *, lock: bool = False) -> _Copied | None:
