@@ -15,7 +15,19 @@ from tests.invariants import burst, erasures, owners, sigkill, strategies, tenan
 from threadkeep_conformance.servers import PostgresServer
 
 BROKEN = frozenset(
-    {"lost", "doubled", "collisions", "leaks", "failed", "given_up", "misreported", "unlearnt", "residues", "late"}
+    {
+        "lost",
+        "doubled",
+        "collisions",
+        "leaks",
+        "failed",
+        "given_up",
+        "misreported",
+        "unlearnt",
+        "residues",
+        "late",
+        "unseen",
+    }
 )
 """Fields that must be 0."""
 
@@ -56,10 +68,12 @@ def _rows(n: int, tenants_steps: int, kills: int) -> Iterator[tuple[str, dict[st
     yield "tenants", tenants.run(tenants_steps)
     yield "workers_sqlite", workers.run(kills)
     if lacking := PostgresServer.missing():
-        sys.stderr.write(f"workers_postgres is left out: {', '.join(lacking)} is not installed\n")
+        sys.stderr.write(f"sigkill and workers on PostgreSQL are left out: {', '.join(lacking)} is not installed\n")
     else:
         with PostgresServer() as server:
             yield "workers_postgres", workers.run(kills, url=server.url)
+        with PostgresServer() as server:
+            yield "sigkill_postgres", sigkill.run(n, url=server.url)
     for kind in strategies.KINDS:
         yield f"strategies_{kind}", strategies.run(n * 10, kinds=(kind,))[kind]
     for kind in erasures.KINDS:

@@ -1,5 +1,7 @@
 """A process that chats is killed at random moments: no acknowledged turn is lost, no memory is there twice.
 
+After each kill another process looks twice at all memories: what was seen once is seen again.
+
 The children fork from this process, which has everything imported and no thread running.
 """
 
@@ -13,35 +15,49 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import threadkeep
+from threadkeep.registry import resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 USER: Final = "ana.maria@example.org"
 THREADS: Final = 3
 LONGEST_LIFE_SECONDS: Final = 0.4
+LOOKS: Final = 2
+"""How often all memories are looked at after each kill."""
 FIRST_WORD_SECONDS: Final = 30.0
 
 
-def run(n: int, *, seed: int = 1) -> dict[str, Any]:
-    """Kill *n* children at random moments and count what the next ones miss or see twice."""
+def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
+    """Kill *n* children on the storage at *url* (``None``: a new SQLite file) and count what the next ones miss.
+
+    Returns:
+        ``turns`` that were acknowledged; ``looks`` at all memories after kills; ``unseen``: looks that lacked a memory
+        which an earlier one had; ``lost``, ``doubled``.
+    """
     rng = random.Random(seed)
     _import_everything()
     acknowledged: list[int] = []
+    seen: set[str] = set()
+    looks = unseen = 0
     with tempfile.TemporaryDirectory(prefix="threadkeep-invariants-") as folder:
+        url = url or f"sqlite:///{folder}/memory.sqlite3"
         first = 0
         for _ in range(n):
-            turns = _life(Path(folder), first, rng)
+            turns = _life(url, first, rng)
             acknowledged += turns
             # A killed child's last turn may be there unacknowledged, so its number is not used again.
             first = (turns[-1] if turns else first) + 2
-        memories, messages = _kept(Path(folder))
+            for walked in _looks(url):
+                looks, unseen = looks + 1, unseen + (not seen <= walked)
+                seen |= walked
+        memories, messages = _kept(url)
     lost = [turn for turn in acknowledged if not memories[statement(turn)] or not messages[statement(turn)]]
     doubled = [text for text, times in (memories + messages).items() if memories[text] > 1 or messages[text] > 1]
-    return {"n": n, "turns": len(acknowledged), "lost": len(lost), "doubled": len(doubled)}
+    found = {"looks": looks, "unseen": unseen, "lost": len(lost), "doubled": len(doubled)}
+    return {"n": n, "turns": len(acknowledged), **found}
 
 
 def statement(turn: int) -> str:
@@ -51,18 +67,24 @@ def statement(turn: int) -> str:
 
 def _import_everything() -> None:
     """Take one turn here and close again, so that children need not spend their lives importing."""
-    with tempfile.TemporaryDirectory(prefix="threadkeep-invariants-") as folder, _memory(Path(folder)) as tk:
+    with tempfile.TemporaryDirectory(prefix="threadkeep-invariants-") as folder, _memory(f"sqlite:///{folder}/m") as tk:
         said = {"messages": [{"role": "user", "content": statement(0)}]}
         tk.graph().invoke(said, tk.config(user_id=USER, thread_id="first"), durability="sync")
 
 
-def _life(folder: Path, first: int, rng: random.Random) -> list[int]:
+def _looks(url: str) -> list[set[str]]:
+    """Return the ids of all memories, as a process sees them that starts now, several times."""
+    with _memory(url) as tk:
+        return [{one.memory_id for one in tk.sync.memories.walk(owner=USER)} for _ in range(LOOKS)]
+
+
+def _life(url: str, first: int, rng: random.Random) -> list[int]:
     """Let a child take turns from number *first* on until it is killed; return the acknowledged ones."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        _live(folder, first, writing)
+        _live(url, first, writing)
     os.close(writing)
     with os.fdopen(reading, "rb", buffering=0) as acknowledgements:
         # The moment is counted from the first sign of life, so that kills fall into the work.
@@ -77,10 +99,10 @@ def _life(folder: Path, first: int, rng: random.Random) -> list[int]:
     return [int(line) for line in said.split(b"\n")[:-1] if line != b"ready"]
 
 
-def _live(folder: Path, first: int, writing: int) -> NoReturn:
+def _live(url: str, first: int, writing: int) -> NoReturn:
     """Take turns for ever, acknowledging each over the pipe once the run has returned."""
     with contextlib.suppress(BaseException):
-        tk = _memory(folder)
+        tk = _memory(url)
         graph = tk.graph()
         tk.sync.ready()
         os.write(writing, b"ready\n")
@@ -94,11 +116,11 @@ def _live(folder: Path, first: int, writing: int) -> NoReturn:
     os._exit(1)
 
 
-def _kept(folder: Path) -> tuple[Counter[str], Counter[str]]:
+def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
     """Open the memory once more, learn what is left, and count the statements in memories and threads."""
     memories: Counter[str] = Counter()
     messages: Counter[str] = Counter()
-    with _memory(folder) as tk:
+    with _memory(url) as tk:
         tk.sync.ready()
         graph = tk.graph()
         tk.sync.drain()
@@ -112,6 +134,6 @@ def _kept(folder: Path) -> tuple[Counter[str], Counter[str]]:
     return memories, messages
 
 
-def _memory(folder: Path) -> threadkeep.Threadkeep:
-    settings = Settings().model_copy(update={"store_type": "sqlite", "store_sqlite_path": folder / "memory.sqlite3"})
+def _memory(url: str) -> threadkeep.Threadkeep:
+    settings = resolve_settings(url, Settings())
     return threadkeep.open(settings=settings, embedder=HashingEmbedder(), model=ScriptedModel(replies=["Noted."]))
