@@ -475,11 +475,11 @@ class TestJson:
     """Programs are answered, too."""
 
     def test_every_command_takes_it(self) -> None:
-        """Also those that come later."""
+        """Also those that come later, and those of installed packages."""
 
         def lacking(command: Any, *words: str) -> list[str]:
-            inner = getattr(command, "commands", {})
-            if inner:
+            if hasattr(command, "list_commands"):
+                inner = {word: command.get_command(None, word) for word in command.list_commands(None)}
                 return [name for word, one in inner.items() for name in lacking(one, *words, word)]
             return [] if any("--json" in option.opts for option in command.params) else [" ".join(words)]
 

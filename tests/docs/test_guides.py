@@ -90,6 +90,7 @@ async def test_jupyter():
     names = await run(code(section("jupyter.md")))
 
     assert names["state"]["messages"]
+    assert "I live in Lisbon." in names["recall"].text
     await names["tk"].aclose()
 
 
