@@ -47,6 +47,12 @@ class TestMemories:
             shown = (await client.get(f"/memories/{memory_id}")).json()
             listed = (await client.get("/memories", params={"tag": ["work", "home"]})).json()["memories"]
             found = (await client.get("/memories/search", params={"q": "live", "any_tag": "home"})).json()["found"]
+            by_values = [
+                (await client.get(path, params={"q": "live", "metadata": wanted})).json()
+                for path in ("/memories", "/memories/search")
+                for wanted in ('{"week": 3, "open": true}', '{"week": 4}')
+            ]
+            no_object = await client.get("/memories", params={"metadata": "week=3"})
             pinned = (await client.get("/memories/search", params={"q": "live", "pinned": "true"})).json()["found"]
             changed = await client.put(f"/memories/{memory_id}/labels", json={"tags": ["x"]})
             bad = [
@@ -62,6 +68,8 @@ class TestMemories:
         assert [one["memory_id"] for one in listed] == [memory_id]
         assert [one["memory"]["memory_id"] for one in found] == [memory_id]
         assert pinned == []
+        assert [len(one.get("memories", one.get("found"))) for one in by_values] == [1, 0, 1, 0]
+        assert (no_object.status_code, no_object.json()["code"]) == (422, "input_invalid")
         assert (changed.json()["tags"], changed.json()["metadata"]) == (["x"], labels["metadata"])
         assert [one.status_code for one in refused] == [422] * 4
         assert gone.status_code == 404
@@ -445,7 +453,7 @@ class TestOtherUsers:
             for path, methods in gateway.app.openapi()["paths"].items():
                 if not path.startswith("/api/") or "{" not in path or "name}" in path or "/admin/" in path:
                     continue
-                if "{slot}" in path:  # a slot has no id: it is the user's own
+                if "{slot}" in path or "{agent}" in path:  # these have no ids: they are the user's own
                     continue
                 for method in methods:
                     answers: list[tuple[int, dict[str, Any]]] = []

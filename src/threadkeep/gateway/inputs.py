@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 
 from threadkeep.client import Threadkeep
-from threadkeep.errors import RevisionConflictError, ScopeRequiredError
+from threadkeep.errors import InvalidInputError, RevisionConflictError, ScopeRequiredError
 from threadkeep.gateway.auth import require
 from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.principals import Principal
@@ -80,3 +81,19 @@ def approver(principal: Principal, *, approved: bool) -> str | None:
         msg = "The request needs the scope memory:review."
         raise ScopeRequiredError(msg, scope="memory:review")
     return principal.subject
+
+
+def parse_where(text: str | None, *, name: str = "where") -> dict[str, Any] | None:
+    """Parse a filter.
+
+    Raises:
+        InvalidInputError: It is not a JSON object.
+    """
+    try:
+        value: Any = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if value is None or isinstance(value, dict):
+        return cast("dict[str, Any] | None", value)
+    msg = f'{name} must be a JSON object, such as {{"team": "ops"}}.'
+    raise InvalidInputError(msg)

@@ -14,6 +14,7 @@ from threadkeep.gateway.routers import (
     profile,
     proposals,
     runs,
+    scopes,
     service_status,
     threads,
 )
@@ -37,6 +38,7 @@ def mount(app: FastAPI, gateway: Gateway) -> None:
         profile,
         proposals,
         runs,
+        scopes,
         service_status,
         threads,
     ):

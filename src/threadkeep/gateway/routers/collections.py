@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
-from threadkeep.gateway.inputs import ItemId, Limit, Reader, client_of
+from threadkeep.gateway.inputs import ItemId, Limit, Reader, client_of, parse_where
 
 if TYPE_CHECKING:
     from threadkeep.collections.models import Passage
@@ -89,21 +87,5 @@ async def search_collection(
     *also* names further collections, and *where* is a JSON object of conditions on the documents' metadata.
     """
     collections = client_of(request, principal).collections
-    found = await collections.search([name, *(also or ())], q, limit=limit, where=_parse_filter(where))
+    found = await collections.search([name, *(also or ())], q, limit=limit, where=parse_where(where))
     return PassagesBody(passages=[*map(passage_body, found.passages)], degraded=[*found.degraded])
-
-
-def _parse_filter(text: str | None) -> dict[str, Any] | None:
-    """Parse a filter.
-
-    Raises:
-        InvalidInputError: It is not a JSON object.
-    """
-    try:
-        value: Any = None if text is None else json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
-    if value is None or isinstance(value, dict):
-        return cast("dict[str, Any] | None", value)
-    msg = 'where must be a JSON object of conditions, such as {"team": "ops"}.'
-    raise InvalidInputError(msg)

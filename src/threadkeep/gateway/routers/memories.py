@@ -53,6 +53,7 @@ from threadkeep.gateway.inputs import (
     changed_since,
     client_of,
     expected_revision,
+    parse_where,
     set_etag,
 )
 
@@ -252,6 +253,7 @@ class Filters(TypedDict):
     since: datetime | None
     tags: list[str]
     any_tags: list[str]
+    metadata: dict[str, Any] | None
 
 
 def filters(
@@ -262,8 +264,13 @@ def filters(
     since: AwareDatetime | None = None,
     tag: TagQuery = None,
     any_tag: TagQuery = None,
+    metadata: Annotated[str | None, Query(max_length=10_000)] = None,
 ) -> Filters:
-    """Return the filters of a list or search: *since*: changed then or later; all of *tag*; one of *any_tag*."""
+    """Return the filters of a list or search.
+
+    *since*: changed then or later; all of *tag*; one of *any_tag*; *metadata*: a JSON object of names and
+    values.
+    """
     return {
         "kind": kind,
         "trust": trust,
@@ -272,6 +279,7 @@ def filters(
         "since": since,
         "tags": tag or [],
         "any_tags": any_tag or [],
+        "metadata": parse_where(metadata, name="metadata"),
     }
 
 
@@ -289,7 +297,8 @@ async def list_memories(
 ) -> MemoriesBody:
     """List the memories of the user, most recently changed first; *since*: changed then or later.
 
-    With *tag*, those with all of these tags; with *any_tag*, those with one of them.
+    With *tag*, those with all of these tags; with *any_tag*, those with one of them. *metadata* is a JSON object of
+    names and values that they have.
 
     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
     """
