@@ -21,10 +21,12 @@ from tests.gateway.load.figures import Figure
 from tests.gateway.load.stalled import stalled
 from tests.gateway.load.streaming import latency, overhead, streams
 from tests.gateway.load.throughput import scaling, throughput
+from tests.gateway.load.warm import warm
 
 PARTS: Final[dict[str, Callable[..., Coroutine[Any, Any, list[Figure]]]]] = {
     "throughput": throughput,
     "scaling": scaling,
+    "warm": warm,
     "stalled": stalled,
     "overhead": overhead,
     "latency": latency,
