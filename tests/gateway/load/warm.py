@@ -1,4 +1,4 @@
-"""Owners whose indexes do not fit into RAM: how many recalls load one, with more processes and with affinity.
+"""More owners than fit into RAM: how many recalls load one, with more processes and with affinity.
 
 Recalls ask for owners by Zipf's law. They reach a process at random, or each owner always the same one.
 """
