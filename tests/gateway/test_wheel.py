@@ -43,8 +43,8 @@ class NodeProvider:
 
     @classmethod
     @contextmanager
-    def opened(cls, logout_uri: str = "") -> Iterator[Self]:
-        command = ["node", "provider.mjs", AUDIENCE, CLIENT_ID, f"{PUBLIC}/auth/callback", SECRET, logout_uri]
+    def opened(cls, logout_uri: str = "", *, public_url: str = PUBLIC) -> Iterator[Self]:
+        command = ["node", "provider.mjs", AUDIENCE, CLIENT_ID, f"{public_url}/auth/callback", SECRET, logout_uri]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(command, cwd=node_folder(), text=True, **pipes) as process:
             assert process.stdout is not None
@@ -72,7 +72,11 @@ class NodeProvider:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an unpacked wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return unpacked_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+def unpacked_wheel(folder: Path) -> Path:
+    """Build the wheel, and return the folder below *folder* that it is unpacked in."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")

@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.gateway import conftest as gateway_conftest
 from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
+from tests.gateway.test_serve import served
+from tests.gateway.test_wheel import NodeProvider, unpacked_wheel
 from tests.gateway.world import GatewayWorld
 from tests.web.browser import Network, chromium
 from threadkeep.identity import Owner
@@ -24,6 +26,25 @@ from tools import web
 open_gateway = gateway_conftest.open_gateway
 provider = gateway_conftest.provider
 
+
+INSTALLED_GRAPH = """
+import asyncio
+from pathlib import Path
+
+import threadkeep
+from threadkeep.testing import ScriptedModel
+
+class Model(ScriptedModel):
+    async def _astream(self, messages, stop=None, run_manager=None, **kwargs):
+        Path("prompts.txt").write_text(str(messages))
+        async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
+            await asyncio.sleep({pause})
+            yield chunk
+
+def graph(tk):
+    assert threadkeep.__file__.startswith({package!r}), threadkeep.__file__
+    return tk.per_run_owner().graph(model=Model(replies={replies!r}))
+"""
 
 PATIENCE_MILLISECONDS = 30_000
 """How long a test waits for what a page shows, on a machine with other work."""
@@ -60,18 +81,16 @@ def browser(assets: Path) -> Iterator[Browser]:
 
 
 class Site:
-    """A gateway with users of an OIDC provider, as browsers reach it.
+    """A server with users of an OIDC provider, as browsers reach it.
 
     Attributes:
-        gateway: The gateway.
         browser: The browser.
-        network: What is between it and the browsers.
+        network: What is between the server and the browsers.
         foreign: The addresses outside it that a page asked for.
         problems: What pages wrote to their consoles as errors, and errors of scripts.
     """
 
-    def __init__(self, gateway: GatewayWorld, network: Network, provider: OidcProvider, browser: Browser) -> None:
-        self.gateway = gateway
+    def __init__(self, network: Network, provider: OidcProvider | NodeProvider, browser: Browser) -> None:
         self.network = network
         self.foreign: list[str] = []
         self.problems: list[str] = []
@@ -92,7 +111,8 @@ class Site:
 
     def sign_in(self, page: Page, user: str) -> None:
         """Sign in at the provider, which takes the user from a hint in the address."""
-        self._provider.user = user
+        if isinstance(self._provider, OidcProvider):
+            self._provider.user = user
         page.goto(self.network.origin)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Message", exact=True).wait_for()
@@ -113,7 +133,20 @@ class Site:
             self.foreign.append(url)
 
 
-OpenSite = Callable[..., Site]
+class GatewaySite(Site):
+    """A gateway of this process, from the sources.
+
+    Attributes:
+        gateway: The gateway.
+    """
+
+    def __init__(self, gateway: GatewayWorld, network: Network, provider: OidcProvider, browser: Browser) -> None:
+        super().__init__(network, provider, browser)
+        self.gateway = gateway
+
+
+OpenSite = Callable[..., GatewaySite]
+OpenInstalled = Callable[..., Site]
 
 
 @pytest.fixture
@@ -121,14 +154,51 @@ def open_site(browser: Browser, provider: OidcProvider, tmp_path: Path) -> Itera
     """Return what opens a site for this test."""
     with ExitStack() as stack:
 
-        def opened(model: ScriptedModel | None = None, **options: Any) -> Site:
+        def opened(model: ScriptedModel | None = None, **options: Any) -> GatewaySite:
             network = stack.enter_context(Network())
             settings: dict[str, Any] = {"issuers": (provider.origin,), "audience": AUDIENCE, "client_id": CLIENT_ID}
             settings |= {"public_url": network.origin, "max_requests_per_minute": 10**6, **options}
             url = f"sqlite:///{tmp_path / 'memory.db'}"
             gateway = stack.enter_context(GatewayWorld(url, model or ScriptedModel(), **settings))
             network.target = urlsplit(gateway.origin).port or 0
-            site = Site(gateway, network, provider, browser)
+            site = GatewaySite(gateway, network, provider, browser)
+            stack.callback(site.close)
+            return site
+
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def package(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an unpacked wheel with the built page."""
+    del assets
+    return unpacked_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def open_installed(browser: Browser, package: Path, provider: OidcProvider, tmp_path: Path) -> Iterator[OpenInstalled]:
+    """Return what starts ``threadkeep serve`` from the wheel, with a model that gives these replies.
+
+    With ``certified``, users sign in at the npm package oidc-provider. The model writes each prompt to prompts.txt.
+    """
+    with ExitStack() as stack:
+
+        def opened(*replies: str, pause: float = 0.0, certified: bool = False, **environment: str) -> Site:
+            network = stack.enter_context(Network())
+            issuer = stack.enter_context(NodeProvider.opened(public_url=network.origin)) if certified else provider
+            module = INSTALLED_GRAPH.format(package=str(package), replies=replies, pause=pause)
+            (tmp_path / "installed_module.py").write_text(module)
+            variables = {
+                "THREADKEEP_SINGLE_USER": "",
+                "THREADKEEP_ISSUERS": issuer.origin,
+                "THREADKEEP_AUDIENCE": AUDIENCE,
+                "THREADKEEP_CLIENT_ID": CLIENT_ID,
+                "THREADKEEP_PUBLIC_URL": network.origin,
+                **environment,
+            }
+            server = served(tmp_path, "--graph", "installed_module:graph", package=package, **variables)
+            network.target = urlsplit(stack.enter_context(server).origin).port or 0
+            site = Site(network, issuer, browser)
             stack.callback(site.close)
             return site
 

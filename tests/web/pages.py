@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any, Final
 
 from playwright.sync_api import Locator, Page, expect
 
 from threadkeep.testing import ScriptedModel
-from tools.finding import ROOT
 
 
 class SlowModel(ScriptedModel):
@@ -23,23 +21,21 @@ class SlowModel(ScriptedModel):
             yield chunk
 
 
-SHOTS: Final = ROOT / ".build" / "screenshots"
-_LOOKS: Final[Mapping[str, Any]] = {
-    "light": ("light", {"width": 1280, "height": 800}),
-    "dark": ("dark", {"width": 1280, "height": 800}),
-    "phone": ("light", {"width": 390, "height": 800}),
-}
-
-
-def shoot(page: Page, name: str) -> None:
-    """Write pictures of a view to ``.build/screenshots``: light, dark, and as on a phone."""
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    for look, (scheme, size) in _LOOKS.items():
-        page.emulate_media(color_scheme=scheme)
-        page.set_viewport_size(size)
-        (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot(animations="disabled"))
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size(_LOOKS["light"][1])
+LAYOUT: Final = """() => {
+    const shown = [...document.querySelectorAll("button, a, input, select, textarea, summary, [role=switch]")].filter(
+        (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true }));
+    const found = [];
+    for (const one of shown) {
+        const box = (one.closest("label.switch, label.search") ?? one).getBoundingClientRect();
+        const inline = one.tagName === "A" && getComputedStyle(one).display === "inline";
+        const hidden = box.width <= 1 || one.closest(".skip, .unseen");
+        const small = box.width < 24 || box.height < 24;
+        if (small && !inline && !hidden) found.push(`small target: ${one.outerHTML.slice(0, 120)}`);
+    }
+    const extra = document.scrollingElement.scrollWidth - innerWidth;
+    return extra > 0 ? [...found, `the page is ${extra} pixels wider than the window`] : found;
+}"""
+"""WCAG 2.5.8 (links in a sentence are exempt) and 1.4.10."""
 
 
 def say(page: Page, text: str, *, wait: bool = True) -> None:

@@ -13,9 +13,8 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.gateway.dead_turns import add_dead_turn
 from tests.gateway.oidc import OidcProvider
-from tests.web.conftest import OpenSite
-from tests.web.pages import SlowModel, open_privacy, open_view, panel, say
-from threadkeep.testing import ScriptedModel
+from tests.web.conftest import OpenInstalled, OpenSite
+from tests.web.pages import LAYOUT, SlowModel, open_privacy, open_view, panel, say
 from tools import web
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -32,22 +31,6 @@ FOCUSED_NAME = """() => {
     const element = document.activeElement;
     return element.ariaLabel || element.labels?.[0]?.textContent || element.textContent;
 }"""
-LAYOUT = """() => {
-    const shown = [...document.querySelectorAll("button, a, input, select, textarea, summary, [role=switch]")].filter(
-        (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true }));
-    const found = [];
-    for (const one of shown) {
-        const box = (one.closest("label.switch, label.search") ?? one).getBoundingClientRect();
-        const inline = one.tagName === "A" && getComputedStyle(one).display === "inline";
-        const hidden = box.width <= 1 || one.closest(".skip, .unseen");
-        const small = box.width < 24 || box.height < 24;
-        if (small && !inline && !hidden) found.push(`small target: ${one.outerHTML.slice(0, 120)}`);
-    }
-    const extra = document.scrollingElement.scrollWidth - innerWidth;
-    return extra > 0 ? [...found, `the page is ${extra} pixels wider than the window`] : found;
-}"""
-"""WCAG 2.5.8 (links in a sentence are exempt) and 1.4.10."""
-
 LOOKS: dict[str, dict[str, Any]] = {
     "light": {"color_scheme": "light"},
     "dark": {"color_scheme": "dark"},
@@ -118,10 +101,10 @@ def operator_violations(page: Page, label: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(open_site: OpenSite, provider: OidcProvider, tmp_path: Path, look: str):
+def test_axe_finds_nothing(open_installed: OpenInstalled, provider: OidcProvider, tmp_path: Path, look: str):
     """In every view, with what it shows filled."""
     provider.groups["ana"] = ["staff"]
-    site = open_site(ScriptedModel(replies=(MARKDOWN,)), group_scopes={"staff": ["admin"]})
+    site = open_installed(MARKDOWN, THREADKEEP_GROUP_SCOPES='{"staff": ["admin"]}')
     for thread_id in ("one", "two"):
         add_dead_turn(f"sqlite:///{tmp_path / 'memory.db'}", site.owner("bo"), "I live in Quito.", thread_id)
     page = site.open(**LOOKS[look])
@@ -174,9 +157,9 @@ def tab_to(page: Page, name: str) -> None:
     pytest.fail(f"Tab does not reach {name}.")
 
 
-def test_the_story_by_keyboard_alone(open_site: OpenSite):  # noqa: PLR0915 - one story
+def test_the_story_by_keyboard_alone(open_installed: OpenInstalled):  # noqa: PLR0915 - one story
     """Talk, recall, open the source, correct, edit, reject, search, forget, erase."""
-    site = open_site(ScriptedModel(replies=("Noted.",)))
+    site = open_installed("Noted.")
     page = site.open()
     page.keyboard.type("I live in Rome.")
     page.keyboard.press("Enter")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.web.conftest import OpenSite, Site
-from tests.web.pages import SlowModel, begin_chat, open_privacy, open_view, panel, say, shoot
+from tests.web.conftest import OpenInstalled, OpenSite, Site
+from tests.web.pages import begin_chat, open_privacy, open_view, panel, say
 from threadkeep.memories.models import NewMemory
 from threadkeep.testing import ScriptedModel
 
@@ -20,9 +20,10 @@ FRENCH = "Always answer in French, please."
 WORDS = " ".join(f"word{number}" for number in range(30))
 
 
-def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one story
-    """Learn, recall, correct, reject, edit, lose the network, export, erase, and find nothing."""
-    site = open_site(SlowModel(replies=("Noted.", "In Rome.", "In Oslo.", "D'accord.", "Oui.", "Edited.", WORDS)))
+def test_the_story(open_installed: OpenInstalled, tmp_path: Path):  # noqa: PLR0915 - one story
+    """Learn, recall, correct, reject, edit, lose the network, export, erase, and find nothing, with the installed wheel."""
+    replies = ("Noted.", "In Rome.", "In Oslo.", "D'accord.", "Oui.", "Edited.", WORDS)
+    site = open_installed(*replies, pause=0.03, certified=True)
     page = site.open()
 
     say(page, "I live in Rome.")
@@ -41,8 +42,7 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     begin_chat(page)
     say(page, "In which city do I live?")
     expect(panel(page).get_by_role("listitem").filter(has_text="I live in Oslo.")).to_be_visible()
-    assert "I live in Oslo." in str(site.gateway.model.prompts[-1])
-    shoot(page, "chat")
+    assert "I live in Oslo." in (tmp_path / "prompts.txt").read_text()
 
     say(page, FRENCH)
     waiting = panel(page).get_by_role("listitem").filter(has_text=FRENCH)
@@ -54,10 +54,8 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     say(page, FRENCH)
     open_view(page, "Inbox")
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
-    shoot(page, "inbox")
     open_view(page, "Memory")
     page.get_by_role("main").get_by_role("listitem").first.wait_for()
-    shoot(page, "memory")
     page.get_by_role("main").get_by_role("button", name="Memory", exact=True).click()
     page.get_by_role("menuitem", name="Not learnt again").click()
     expect(page.get_by_role("dialog")).to_contain_text(FRENCH)
@@ -77,7 +75,6 @@ def test_the_story(open_site: OpenSite, tmp_path: Path):  # noqa: PLR0915 - one 
     expect(page.locator(".reply .markdown").last).to_have_text(WORDS)
 
     open_privacy(page)
-    shoot(page, "privacy")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download").click()
     path = tmp_path / "export.zip"
@@ -189,9 +186,9 @@ class TestMemoryPage:
 
 
 class TestTwoUsers:
-    def test_each_sees_nothing_of_the_other(self, open_site: OpenSite):
+    def test_each_sees_nothing_of_the_other(self, open_installed: OpenInstalled):
         """In two profiles of a browser, and in one profile after the other user's sign-out."""
-        site = open_site()
+        site = open_installed("Noted.")
         ana, bob = site.open("ana"), site.open("bob")
         say(ana, "The ocelot is striped. I live in Quito.")
         say(bob, "I live in Oslo.")

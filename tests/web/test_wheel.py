@@ -14,8 +14,6 @@ from tests.web.pages import say
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-package = test_wheel.package
-
 
 def test_a_user_talks_and_sees_what_is_remembered(browser: Browser, package: Path, tmp_path: Path):
     (tmp_path / "wheel_module.py").write_text(test_wheel.GRAPH.format(package=str(package)))
