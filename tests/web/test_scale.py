@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from playwright.sync_api import Page, expect
 
-from tests.web.conftest import OpenSite, Site
+from tests.web.conftest import GatewaySite, OpenSite
 from threadkeep.memories.models import NewMemory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -20,7 +20,7 @@ MOST_NODES = 3_000
 MOST_REQUESTS = 8
 
 
-def fill(site: Site, memories: int, threads: int, messages: int) -> None:
+def fill(site: GatewaySite, memories: int, threads: int, messages: int) -> None:
     """Give ana so much, by the public interface of the server's own client."""
     owner = site.owner("ana")
     mine = site.gateway.tk.for_owner(owner).sync

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from playwright.sync_api import Page, expect
 
-from tests.web.conftest import OpenSite, Site
+from tests.web.conftest import GatewaySite, OpenSite
 from tests.web.pages import open_view, say
 from tests.web.xss import STRINGS
 from threadkeep.memories.models import Source
@@ -61,7 +61,7 @@ def hits(page: Page) -> list[Any]:
     return page.evaluate("window.hits")
 
 
-def watched(site: Site, user: str = "ana") -> Page:
+def watched(site: GatewaySite, user: str = "ana") -> Page:
     page = site.open(user)
     page.add_init_script(WATCH)
     page.reload()

@@ -21,7 +21,7 @@ WORDS = " ".join(f"word{number}" for number in range(30))
 
 
 def test_the_story(open_installed: OpenInstalled, tmp_path: Path):  # noqa: PLR0915 - one story
-    """Learn, recall, correct, reject, edit, lose the network, export, erase, and find nothing, with the installed wheel."""
+    """Learn, recall, correct, reject, edit, lose the network, export, erase, and find nothing, with the wheel."""
     replies = ("Noted.", "In Rome.", "In Oslo.", "D'accord.", "Oui.", "Edited.", WORDS)
     site = open_installed(*replies, pause=0.03, certified=True)
     page = site.open()

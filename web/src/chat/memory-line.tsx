@@ -1,5 +1,6 @@
 // The line under each reply: what was recalled, what was learnt, and what waits.
 import { inbox } from "../stores/memories.ts";
+import { Icon } from "../components/icon.tsx";
 import { useStore } from "../stores/store.ts";
 import { texts } from "../texts.ts";
 import { lastTurn, type Exchange } from "./exchanges.ts";
@@ -18,6 +19,7 @@ export function MemoryLine({ exchange, record, shown, onShow }: MemoryLineProps)
   if (words === null) return <span className="grow" />;
   return (
     <button type="button" className="memory-line" aria-pressed={shown} title={texts.showMemory} onClick={onShow}>
+      <Icon name="memory" />
       {words}
     </button>
   );

@@ -14,7 +14,7 @@ const paths = {
   left: "M15 5l-7 7l7 7",
   right: "M9 5l7 7l-7 7",
   chat: "M4 5h16v11H10l-5 4v-4H4z",
-  memory: "M12 4C8 4 5 6.500 5 10c0 2 1 3.500 2 4.500V20h8v-3h3v-4l2-1c-.5-5-4-8-8-8M10 9.500a2 2 0 1 1 2.500 2V13.500",
+  memory: "M6 4h12v16l-6-4l-6 4zM9.500 8.500h5",
   inbox: "M4 13l3-8h10l3 8v6H4zM4 13h5l1 3h4l1-3h5",
   shield: "M12 3l8 3v6c0 5-3.500 8-8 9c-4.500-1-8-4-8-9V6z",
   gauge: "M4 17a8 8 0 1 1 16 0M12 17l4-6",

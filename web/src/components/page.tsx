@@ -1,5 +1,6 @@
 // The frame of a view that is no conversation, its parts, and a part that cannot be read.
 import type { ReactNode } from "react";
+import { Icon, type IconName } from "./icon.tsx";
 import { texts } from "../texts.ts";
 
 export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
@@ -21,6 +22,17 @@ export function Part({ title, children }: { title: string; children: ReactNode }
       <h2>{title}</h2>
       {children}
     </section>
+  );
+}
+
+/** Says that a view has nothing to show, and what it will show. */
+export function Empty({ icon, title, hint }: { icon: IconName; title: string; hint: string }) {
+  return (
+    <div className="empty">
+      <Icon name={icon} />
+      <h2>{title}</h2>
+      <p>{hint}</p>
+    </div>
   );
 }
 

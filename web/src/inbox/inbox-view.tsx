@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { call } from "../api/client.ts";
 import { Dialog, IconButton, TextDialog } from "../components/controls.tsx";
-import { Page } from "../components/page.tsx";
+import { Empty, Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
@@ -84,13 +84,15 @@ export default function InboxView({ user }: { user: User }) {
               </button>
             </>
           )}
-          <button type="button" onClick={() => setKeys(true)}>
-            {texts.keys}
-          </button>
+          {waiting.length === 0 ? null : (
+            <button type="button" onClick={() => setKeys(true)}>
+              {texts.keys}
+            </button>
+          )}
         </>
       }
     >
-      {waiting.length === 0 ? <p className="quiet">{texts.inboxEmpty}</p> : null}
+      {waiting.length === 0 ? <Empty icon="inbox" title={texts.inboxEmpty} hint={texts.inboxEmptyHint} /> : null}
       <ul ref={list} className="proposals">
         {waiting.map((one, index) => (
           <ProposalRow

@@ -4,7 +4,7 @@ import { VList, type VListHandle } from "virtua";
 import { call, send, type Schemas } from "../api/client.ts";
 import { Confirm, IconButton, Menu, TextDialog } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
-import { Away, Page } from "../components/page.tsx";
+import { Away, Empty, Page } from "../components/page.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
 import { closeness } from "../panel/match.ts";
 import { MemoryCard } from "../panel/memory-card.tsx";
@@ -82,7 +82,13 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
         </button>
       </div>
       {list.error === null ? null : <Away what={texts.memory} onRetry={list.reload} />}
-      {list.shown !== null && list.shown.length === 0 ? <p className="quiet">{sought === "" && Object.keys(filters).length === 0 ? texts.noMemories : texts.noMemoriesFound}</p> : null}
+      {list.shown?.length === 0 ? (
+        sought === "" && Object.keys(filters).length === 0 ? (
+          <Empty icon="memory" title={texts.noMemories} hint={texts.noMemoriesHint} />
+        ) : (
+          <Empty icon="search" title={texts.noMemoriesFound} hint={texts.noMemoriesFoundHint} />
+        )
+      ) : null}
       <Rows shown={list.shown ?? []} byDay={byDay && sought === ""} canChange={canChange} onEnd={list.more} />
       {tombstones ? <Tombstones canLift={user.scopes.has("memory:review")} onClose={() => setTombstones(false)} /> : null}
     </Page>
