@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request
 
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import OidcProvider
-from tests.gateway.world import GatewayWorld, owner_of
+from tests.gateway.world import GatewayWorld, owner_of, until, until_claim_outlasted
 from threadkeep.errors import MemoryNotFoundError, StorageFullError
 from threadkeep.gateway import idempotency
 from threadkeep.gateway.idempotency import IdempotentRoute
@@ -210,7 +210,7 @@ class TestCursors:
 class TestIdempotency:
     async def test_a_request_has_its_key_as_long_as_it_takes(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """A second one does not begin while the first one is answered, however long that takes."""
-        monkeypatch.setattr(idempotency, "CLAIM_MINUTES", 0.005)
+        monkeypatch.setattr(idempotency, "CLAIM_MINUTES", 0.03)
         monkeypatch.setattr(idempotency, "RENEW_SECONDS", 0.05)
         gateway, release, began = open_gateway(), asyncio.Event(), list[str]()
         router = APIRouter(prefix="/api", route_class=IdempotentRoute)
@@ -225,11 +225,9 @@ class TestIdempotency:
         async with gateway.client() as client:
             client.headers["Idempotency-Key"] = "1"
             first = asyncio.create_task(client.post("/slow"))
-            while not began:
-                await asyncio.sleep(0.02)
-            await asyncio.sleep(0.6)
+            await until(lambda: began)
+            await until_claim_outlasted(gateway, "1")
             second = asyncio.create_task(client.post("/slow"))
-            await asyncio.sleep(0.6)
             other = await client.post("/slow", params={"a": 1})
             gateway.call(release.set)
             answers = [await first, await second]

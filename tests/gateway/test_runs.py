@@ -14,7 +14,16 @@ from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk, served_graph
 from tests.gateway.langgraph_api.script import say
 from tests.gateway.test_streams import CALL
-from tests.gateway.world import USER, GatewayWorld, joined, kinds, owner_of, text_of, until
+from tests.gateway.world import (
+    USER,
+    GatewayWorld,
+    joined,
+    kinds,
+    owner_of,
+    text_of,
+    until,
+    until_claim_outlasted,
+)
 from threadkeep.gateway import idempotency
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.gateway.run_models import TurnRequest
@@ -181,7 +190,7 @@ class TestResume:
 class TestKeys:
     async def test_a_claim_lasts_as_long_as_its_request(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """Of a run that takes longer than a claim without renewal, another process knows all the time."""
-        monkeypatch.setattr(idempotency, "CLAIM_MINUTES", 0.01)
+        monkeypatch.setattr(idempotency, "CLAIM_MINUTES", 0.03)
         monkeypatch.setattr(idempotency, "RENEW_SECONDS", 0.1)
         release = asyncio.Event()
         model = ScriptedModel(replies=(Held(release, "Once."), "Twice."))
@@ -193,13 +202,12 @@ class TestKeys:
                 sending.headers["Idempotency-Key"] = "k"
             async with one.stream(client, body) as events:
                 await until(lambda: model.prompts)
-                for _ in range(4):
-                    await asyncio.sleep(0.3)
-                    again = await elsewhere.post("/chat/stream", json=body)
-                    assert "event: reset" in again.text
+                await until_claim_outlasted(one, "k")
+                again = await elsewhere.post("/chat/stream", json=body)
+                assert "event: reset" in again.text
                 one.call(release.set)
                 rest = [event async for event in events]
-            await asyncio.sleep(0.8)
+            await asyncio.sleep(2)
             later = await elsewhere.post("/chat/stream", json=body)
 
         assert text_of(rest) == "Once."

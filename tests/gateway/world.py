@@ -17,12 +17,14 @@ import uvicorn
 from starlette.requests import Request
 
 import threadkeep
+from threadkeep.gateway import idempotency
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth import USER_SCOPES
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.serve import GatewayProtocol
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.identity import Owner
+from threadkeep.ids import short_digest
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 USER: Final = "X-Test-User"
@@ -63,6 +65,17 @@ async def until(condition: Callable[[], object]) -> None:
     """Wait until *condition* holds; the test's time limit ends it otherwise."""
     while not condition():
         await asyncio.sleep(0.02)
+
+
+async def until_claim_outlasted(gateway: GatewayWorld, key: str, *, user: str = "ana") -> None:
+    """Wait until the claim of an ``Idempotency-Key`` was renewed for longer than it lasts without renewal."""
+    namespace, lasts = ("users", owner_of(user).label, "gateway", "idempotency"), idempotency.CLAIM_MINUTES * 60
+    while True:
+        item = await gateway.tk.store.aget(namespace, short_digest(key))
+        assert item is not None, "the claim has expired"
+        if (item.updated_at - item.created_at).total_seconds() > lasts:
+            return
+        await asyncio.sleep(0.05)
 
 
 def kinds(events: Sequence[StreamEvent]) -> list[str]:
