@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from threadkeep.credentials.service import CredentialService
     from threadkeep.langgraph.agents import AgentService
     from threadkeep.langgraph.identity import ScopesSource
+    from threadkeep.langgraph.participants import ParticipantsSource
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
@@ -298,6 +299,7 @@ class Threadkeep:
         events: str = "ids",
         read_scopes: ScopesSource = (),
         experience: Owner | None = None,
+        participants: ParticipantsSource | None = None,
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
@@ -313,6 +315,13 @@ class Threadkeep:
                 returns them.
             experience: The agent to which procedures are proposed from corrections and from calls that failed;
                 ``None``: none is.
+            participants: The owner of each name in a thread of several people, or a function of the runtime that
+                returns them: each is learnt about from the turns that they began. Needs ``recall=False``: all of them
+                read the replies, so the own memories of one are not put in.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or two do not go together; the message names them.
+            OwnerMismatchError: This client is locked to another owner than one of *participants*.
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
@@ -323,8 +332,13 @@ class Threadkeep:
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
             raise InvalidInputError(msg)
-        learns = capture and self._app.capturing
-        return (LearningMiddleware if learns else ThreadkeepMiddleware)(
+        kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
+        if capture and self._app.capturing:
+            kind = LearningMiddleware if participants is None else self._for_participants(participants)
+        if participants is not None and (recall or experience is not None):
+            msg = "participants needs recall=False and no experience=: everyone in the thread reads the replies."
+            raise InvalidInputError(msg)
+        return kind(
             self,
             owner=owner,
             recall=recall,
@@ -335,6 +349,14 @@ class Threadkeep:
             read_scopes=read_scopes,
             experience=None if experience is None else checked_agent(experience),
         )
+
+    def _for_participants(self, participants: ParticipantsSource) -> Callable[..., AgentMiddleware[Any, Any, Any]]:
+        from threadkeep.langgraph.participants import ParticipantsMiddleware, participants_from
+
+        if not callable(participants):
+            for one in participants_from(participants, None).values():
+                self._scope.resolve(one)
+        return partial(ParticipantsMiddleware, participants=participants)
 
     def window(
         self,

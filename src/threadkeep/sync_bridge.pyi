@@ -26,6 +26,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.langgraph.agent_servers import AgentStatus, Declaration
 from threadkeep.langgraph.identity import ScopesSource
+from threadkeep.langgraph.participants import ParticipantsSource
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
@@ -108,6 +109,7 @@ class SyncThreadkeep:
         events: str = ...,
         read_scopes: ScopesSource = ...,
         experience: Owner | None = ...,
+        participants: ParticipantsSource | None = ...,
     ) -> AgentMiddleware[Any, Any, Any]: ...
     def window(
         self,
