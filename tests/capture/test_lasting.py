@@ -16,6 +16,13 @@ def kept(sentence: str) -> list[str]:
     return [found.text for found in statements(sentence)]
 
 
+def facts_of(text: str) -> list[str]:
+    """Return the facts of a turn with one message."""
+    message = Message("user", text, MessageId("m"))
+    turn = Turn(TurnId("t"), ThreadId("th"), (message,), SystemClock().now())
+    return [one.text for one in extract_candidates(turn) if one.kind == "semantic"]
+
+
 @pytest.mark.parametrize(
     "sentence",
     [
@@ -83,7 +90,4 @@ def test_what_passes_is_not_kept(sentence: str):
 @pytest.mark.parametrize(("text", "facts"), [("I love mondays. Not.", []), ("I love jazz. Really.", ["I love jazz."])])
 def test_what_the_next_sentence_takes_back_is_not_kept(text: str, facts: list[str]):
     """``Not.`` says that it was a joke."""
-    message = Message("user", text, MessageId("m"))
-    turn = Turn(TurnId("t"), ThreadId("th"), (message,), SystemClock().now())
-
-    assert [one.text for one in extract_candidates(turn) if one.kind == "semantic"] == facts
+    assert facts_of(text) == facts

@@ -50,6 +50,20 @@ async def _lines(tk: Threadkeep, request: str) -> list[str]:
 
 
 class TestGet:
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "If I were vegan I'd miss cheese.",
+            "I almost became vegan.",
+            "People think I am allergic to cats.",
+            "I would like to live in Madrid.",
+        ],
+    )
+    async def test_what_is_not_so_fills_no_slot(self, tk: Threadkeep, text: str) -> None:
+        await tk.memories.remember(text)
+
+        assert not any((await tk.profile.get()).slots.values())
+
     async def test_slots_are_filled_from_memories_in_the_order_of_the_schema(self, tk: Threadkeep) -> None:
         diet = await tk.memories.remember("I'm vegetarian.")
         name = await tk.memories.remember("My name is Ana Ruiz.")

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
+from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import HeadVersion, Review, ReviewContext, confirming, proposal_id_of
@@ -159,6 +160,8 @@ class Learning:
 
     async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
         """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
+        if turn.played:  # no model is asked what it would take for facts
+            extractor = LocalExtractor()
         try:
             known = await self._alike(turn, owner) if extractor.uses_known else []
             found = await extractor.extract(turn, known)

@@ -26,6 +26,7 @@ class Turn:
         messages: The turn's own messages, redacted, in order.
         at: When it was recorded.
         recalled: Texts that recall had put in; never learnt as new.
+        played: Whether the user plays a part in it, so that nothing of it is a fact about them.
     """
 
     turn_id: TurnId
@@ -33,6 +34,7 @@ class Turn:
     messages: tuple[Message, ...]
     at: datetime
     recalled: tuple[str, ...] = ()
+    played: bool = False
 
 
 @dataclass(frozen=True, slots=True)

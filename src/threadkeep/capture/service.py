@@ -26,6 +26,7 @@ from threadkeep.capture.turns import (
     done,
     newest_put,
     pending,
+    played_turns,
     put_of,
     record_of,
     trace_puts,
@@ -289,6 +290,7 @@ class CaptureService:
         now = self._clock.now()
         moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
         much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
+        played = await off_loop_if(much, played_turns, messages, missing)
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
             chunk = slice(start, start + _CHUNK)
             last = chunk.stop >= len(missing)
@@ -305,6 +307,7 @@ class CaptureService:
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
+                played=played,
             )
             noted = note.puts(found.beside) if note and last else []
             await self._storage.commit(Batch(owner.partition, [*puts, *noted], epoch))
@@ -490,13 +493,16 @@ def _puts(
     due_at: datetime,
     worker: str | None,
     redact: Callable[[str], str],
+    played: Collection[TurnId],
 ) -> list[Put]:
     """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         before = newest if turn is turns[-1] else _NewestTurn()
         record = replace(
-            pending(turn, thread_id=thread_id, at=at, recalled=before.texts, redact=redact),
+            pending(
+                turn, thread_id=thread_id, at=at, recalled=before.texts, redact=redact, played=turn.turn_id in played
+            ),
             worker=worker,
             branch=branch,
             given=before.given,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_of
@@ -19,6 +20,7 @@ from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, sh
 from threadkeep.memories.models import Kind
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
+from threadkeep.text import play
 from threadkeep.text.block import strip_blocks
 from threadkeep.text.redaction import redact
 
@@ -248,6 +250,15 @@ def split(
     return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
 
 
+def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> frozenset[TurnId]:
+    """Return which of *turns*, the newest ones of *messages*, play a part that they or an earlier message began."""
+    inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
+    count = sum(message.role in INPUT_ROLES for turn in turns for message in turn.messages)
+    said = [*islice(inputs, count + play.LONGEST)][::-1]
+    played = {id(one) for one, part in zip(said, play.in_play([one.text for one in said]), strict=True) if part}
+    return frozenset(turn.turn_id for turn in turns if any(id(message) in played for message in turn.messages))
+
+
 def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
     messages = [message_trace(one.message_id) for one in turn.messages if one.role in INPUT_ROLES and one.message_id]
@@ -294,6 +305,7 @@ def pending(
     at: datetime,
     recalled: Sequence[str],
     redact: Callable[[str], str] = redact,
+    played: bool = False,
 ) -> TurnRecord:
     """Return the record of *turn*: redacted, bounded, and without the blocks that recall put in."""
     kept = [
@@ -302,7 +314,7 @@ def pending(
         if message.text.strip()
     ]
     texts = tuple(_bounded(text, redact) for text in recalled[:MAX_RECALLED])
-    return TurnRecord(Turn(turn.turn_id, thread_id, _within(kept), at, texts), "pending")
+    return TurnRecord(Turn(turn.turn_id, thread_id, _within(kept), at, texts, played), "pending")
 
 
 def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect: int | Literal["absent"]) -> Put:
@@ -350,6 +362,7 @@ def _spell_unlearnt(record: TurnRecord) -> dict[str, Any]:
         "worker": record.worker if record.state == "pending" else None,
         "trace": record.trace,
         "ask": record.ask or None,
+        "played": record.turn.played or None,
     }
     return {name: field for name, field in value.items() if field is not None or name == "reason"}
 
@@ -410,6 +423,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tuple(_messages(value.get("messages"))),
         moment,
         tuple(_texts(value.get("recalled"))),
+        value.get("played") is True,
     )
     return TurnRecord(
         turn,

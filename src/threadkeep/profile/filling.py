@@ -6,6 +6,7 @@ fill it, are the user's own, and are not replaced by a newer one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -35,6 +36,8 @@ _MOST_VALUES: Final = 5
 """So many values of a slot count."""
 _SURE_OF_ONE: Final = 2.0
 """Of a slot with a single value, what fits so much less than the best is not its value, in standard deviations."""
+_WISHED: Final = re.compile(r"(?i)^I(?:'d| would) (?:like|love) to\b|^I (?:want|hope|wish|plan) to\b")
+"""A wish is not the value of a slot with a single one: ``I would like to live in Madrid``."""
 _LONGEST_VALUE: Final = 160
 """A longer sentence fills no slot, in characters."""
 
@@ -145,7 +148,7 @@ def _values(
 ) -> list[SlotMemory]:
     """Return what *memory* says of *slot*: a fact itself, of an episode each sentence."""
     episode = memory.kind == "episodic"
-    parts = _asserted(memory.text) if episode else [memory.text]
+    parts = _asserted(memory.text) if episode else _fact(memory.text, slot)
     alone = vector if len(parts) == 1 else None
     values: list[SlotMemory] = []
     for part in parts:
@@ -155,6 +158,12 @@ def _values(
             said = replace(memory, text=f"{SAID}{part}") if episode else memory
             values.append(SlotMemory(slot.name, said, text, fit, vector))
     return values
+
+
+def _fact(text: str, slot: ProfileSlot) -> list[str]:
+    """Return a fact if it says that something is so; a value that was set for the slot always does."""
+    wished = slot.single and _WISHED.search(text) is not None
+    return [text] if text.startswith(f"{slot.name}: ") or (asserts(text) and not wished) else []
 
 
 def _asserted(episode: str) -> list[str]:

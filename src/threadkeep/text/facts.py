@@ -106,8 +106,8 @@ _GREETING: Final = re.compile(
     r"|awesome|perfect|ok|okay|alright|sure|definitely|absolutely|exactly|totally|for sure|of course|no (?:problem|worries|prob)|congrats|congratulations|guess what|(?:good|great|big) news|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|whoa|woah|yay|aw+|ugh|phew|omg|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
-    r"|note|context|background|correction|update|reminder|wait|oops|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
-    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry)\b))"
+    r"|seriously(?: though)?|note|context|background|correction|update|reminder|wait|oops|hallo|servus|moin|na(?: du)?|bonjour|salut|hola|buenas|olá|ciao|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io)\b))"
     r"(?:that )?)+"
 )
 _REMEMBER: Final = re.compile(
@@ -150,15 +150,17 @@ _HYPOTHETICAL: Final = re.compile(
     r"""(?ix)^(?:if|unless|suppose|supposing|imagine|assuming|say|let's\ say|what\ if|hypothetically|in\ theory|pretend|even\ if|in\ case|once\ upon)\b
     | \b(?:I|we)(?:'d|\ would|\ could|\ might|\ may|\ should)\b(?!\ (?:rather|prefer|like\ to\ be\ called|love\ to\ (?:visit|learn|live|move|become)|like\ to\ (?:visit|learn|live|move|become)))
     | \b(?:I|we)\ (?:wish|guess|suppose|imagine|assume|hope|bet|doubt|wonder|think|believe|reckon|suspect|expect|presume)\b
+    | \b(?:I|we)\ (?:almost|nearly)\ (?!always|never|every|all\b|\d)
     | \b(?:hypothetically|for\ example|for\ instance|e\.g\.|as\ if|would\ have|could\ have|should\ have)\b | \b(?:maybe|perhaps|possibly|probably)\b"""
 )
 _REPORTED: Final = re.compile(
     r"(?i)\b(?:says?|said|saying|told|tells|telling|asks?|asked|wrote|writes|texted|replied|claims?|claimed|announced|instructed|instructs|orders?|ordered me|insists?|insisted|demands?)\b(?! (?:yes|no)\b)"
-    r"|\baccording to\b|\bquote\b"
+    r"|\baccording to\b|\bquote\b|(?<!\bi )(?<!\bwe )\b(?:thinks?|thought|believes?|believed|assumes?|assumed|reckons?|hears?|heard|suspects?|suspected|imagines?|pretends?|wishes|hopes) (?:that )?(?:I|I'm|I've|we|we're|my|our)\b"
+    r"|\b(?:rumou?r has it|apparently|supposedly|allegedly)\b"
     r"|\b(?:e-?mail|mail|message|page|site|text|letter|article|note|post|document|doc|sign)s? (?:reads?|states?|goes|shows?)\b"
 )
 _REPORTED_ELSEWHERE: Final = re.compile(
-    r"(?i)\b(?:sagt|sagte|sagen|behauptet|behaupten|schreibt|schrieb|meint)\b|\b(?:laut|selon|según|segundo|secondo)\b"
+    r"(?i)\b(?:sagt|sagte|sagen|gesagt|behauptet|behaupten|schreibt|schrieb|geschrieben|meint|gemeint|findet|glaubt|denkt|angeblich)\b|\b(?:laut|selon|según|segundo|secondo)\b"
     r"|\b(?:dice|dicen|dijo|diz|dizem|disse|afirma|dit|disent|affirme|écrit) (?:que|qu'|che)"
 )
 _QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
@@ -171,11 +173,11 @@ _ROLE_PLAY: Final = re.compile(
 # What is said about the present exchange, a passing state, or the work at hand.
 _PASSING: Final = re.compile(
     r"""(?ix)^(?:I|we)(?:'m|\ am|'re|\ are|\ was|\ were|'ve\ been|\ have\ been|\ feel|\ felt|'m\ feeling|\ am\ feeling)\ (?:(?:just|really|so|very|a\ bit|a\ little|kind\ of|kinda|pretty|quite|still|not|also|too|all|completely|totally|currently|already|super|always)\ )*
-      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back(?!\ in\b)|here|there|good|fine|ok|okay|well
+      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for(?!\ (?:an?\ (?:new\ |bigger\ |smaller\ )?(?:job|flat|apartment|house|room|internship|position|flatmate|roommate)|work)\b)|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back(?!\ in\b)|here|there|good|fine|ok|okay|well
       |great|tired|exhausted|hungry|thirsty|bored|busy|late|early|sick|stressed|nervous|anxious|overwhelmed|frustrated|annoyed|impressed|grateful|thankful|aware|thinking|struggling|seeing|facing|running\ into|following|kidding|joking|serious|saying|talking
       |interested\ in\ (?:this|that|how|what|hearing)|able|unable|not\ sure|missing|doing\ (?:well|good|great|fine|ok)|using\ (?:this|that|it|the\ (?:same|following|above))|testing\ (?:this|it|the)|reading\ (?:this|that|the)|writing\ (?:this|to)|calling|right|wrong|in\ a\ (?:hurry|rush|meeting)|at\ a\ loss|on\ it|all\ set|open\ to|down\ to|about\ to|up\ to|so)\b
     | ^(?:I|we)\ (?:just\ |also\ |really\ |still\ |only\ |actually\ |already\ |totally\ |completely\ |fully\ |definitely\ |don't\ |do\ not\ |didn't\ |did\ not\ |can't\ |cannot\ |can\ |couldn't\ |have\ to\ |need\ to\ |had\ to\ |'ll\ |will\ |won't\ )*
-      (?:see|know|understand|mean|get|got(?!\ (?:married|engaged|divorced|promoted|hired|fired|laid\ off|accepted|into|my|two|three|an?\ (?:new|dog|cat|puppy|kitten|job|promotion|raise|tattoo|degree|scholarship)))|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
+      (?:see|know|understand|mean|get(?!\ (?:(?:sea|car|air|travel|motion|home)[ -]?sick|migraines|hay\ fever|panic\ attacks|hives|a\ rash))|got(?!\ (?:married|engaged|divorced|promoted|hired|fired|laid\ off|accepted|into|my|two|three|an?\ (?:new|dog|cat|puppy|kitten|job|promotion|raise|tattoo|degree|scholarship)))|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
       |feel|felt|seem|have\ (?:a|an|some|one|another|two|no|any|this|the)\ (?:quick\ |small\ |few\ |simple\ |follow-?up\ |more\ |other\ |good\ |bad\ |weird\ |new\ |bit\ of\ )*(?:question|questions|problem|issue|issues|problems|error|errors|bug|bugs|doubt|idea|ideas|request|file|table|list|function|class|query|dataset|dataframe|script|string|array|snippet|code|csv|log|feeling|hard\ time|trouble|look|clue|choice|hunch|task|point)
       |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do(?=\W*$|\ (?:it|this|that|so|not|you|know|have|think|agree|see|need|want|mean|hope|appreciate|understand)\b)|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
     | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got(?=\ (?:it|this|that|these|those|to|you|no|some|the|(?:an?\ (?:\w+\ )?)?(?:questions?|problems?|issues?|errors?|bugs?|ideas?|feeling|requests?|doubts?|minute|moment|second|task|meeting))\b)|looked|added|changed|fixed|updated|done|run|forgotten)\b
@@ -184,7 +186,7 @@ _PASSING: Final = re.compile(
     | ^(?:I|we)\ have\ (?:a\ few|some|many|several|lots\ of|big|other|a\ lot\ of)\ (?:big\ |other\ |more\ )?(?:plans|ideas|things|options|goals|thoughts)\W*$
     | ^our\ (?:conversation|chat|last|previous|discussion|talk)\b
     | ^(?:I|we)\ (?:like|love|hate|prefer|enjoy|dislike|want|use|am|was|have|did|do)\ (?:it|this|that|them|these|those|the\ (?:first|second|third|last|latter|former|idea|sound|look|way|one|answer|suggestion))\b
-    | \b(?:this|that|the\ (?:above|following|previous|code|function|file|script|error|answer|reply|output))\ (?:is|was|code|error|one|function|answer)\b | \b(?:thanks|thank\ you|sorry|lol|haha)\b"""
+    | \b(?:this|that|the\ (?:above|following|previous|code|function|file|script|error|answer|reply|output))\ (?:is|was|code|error|one|function|answer)\b | \b(?:thanks|thank\ you|sorry|lol|haha)\b | \bhave\ (?:\w+\ ){1,4}left\b | ^(?:my|our)\ (?:[\w'-]+\ ){1,4}is\ an?\ (?:mess|disaster|nightmare)\b"""
 )
 _AT_WORK: Final = re.compile(
     r"(?i)\b(?:errors?|issues?|bugs?|problems?|questions?|exceptions?|traceback|warnings?|code|scripts?|functions?|quer(?:y|ies)|commands?"
@@ -192,7 +194,7 @@ _AT_WORK: Final = re.compile(
 )
 _UNRESOLVED: Final = re.compile(
     r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three|and|but|how|that|when|because|since|so|if)\b)[a-z'-]+\ ){1,4}?
-      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$))"""
+      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$) | (?:one|ones|any|some)\b(?=\W*$))"""
 )
 """What was done to is named in another sentence: by itself it says nothing."""
 _FLEETING: Final = re.compile(
@@ -208,12 +210,12 @@ _PEOPLE: Final = (
     r"|flatmate|housemate|neighbou?r|colleague|coworker|co-worker|boss|manager|teammate|team|mentor|doctor|therapist|dentist|teacher|coach|landlord|assistant|client|customers?"
     r"|dog|cat|puppy|kitten|pet|horse|rabbit|hamster|parrot|fish|ex)"
 )
-_LIKING: Final = r"(?:like|love|hate|prefer|enjoy|dislike|adore|detest|avoid|can't stand|cannot stand|don't (?:really )?(?:like|eat|drink|enjoy|want|use|do|watch|read|own|drive|smoke|speak)|do not (?:like|eat|drink|enjoy|use)|can't (?:eat|drink|have|do|work|hear|see|drive)|never (?:eat|drink|use|work|drive|wear|travel|fly))"
+_LIKING: Final = r"(?:like|love|hate|prefer|enjoy|dislike|adore|detest|avoid|can't stand|cannot stand|don't (?:really )?(?:like|eat|drink|enjoy|want|use|do|watch|read|own|drive|smoke|speak)|do not (?:like|eat|drink|enjoy|use)|can't (?:eat|drink|have|do|work|hear|see|drive|walk|climb|lift|bend|kneel|swim|smell|taste|digest|tolerate|sleep)|never (?:eat|drink|use|work|drive|wear|travel|fly))"
 _LIFE: Final = (
     r"(?:moved|bought|sold|adopted|started|joined|quit|left|graduated|married|finished|completed|visited|met|won|lost|signed|accepted|switched|grew up|studied|used to|was (?:born|diagnosed|promoted|hired|raised|laid off|accepted|elected|awarded)"
     r"|broke|became|founded|co-founded|retired|learn(?:ed|t)|turned|got (?:a|an|married|engaged|divorced|promoted|into|my|the)|gave birth|had (?:a (?:baby|son|daughter|surgery|stroke|miscarriage)|surgery|my|our)|passed|failed|published|launched|built|ran (?:a|my|the) \w*\s?marathon|earned|inherited|enrolled|volunteer(?:ed)?|travell?ed|went (?:to|on|vegan|vegetarian|back to)|came out|migrated|released|shipped|hired|attended|celebrated|decided|promised|planned|booked|applied)"
 )
-_DOING: Final = r"(?:moving|going (?:to|on)|flying|travell?ing|starting|planning|joining|leaving|switching|visiting|taking|launching|building|working|learning|studying|training|writing|developing|preparing|migrating|renovating|expecting|raising|saving|teaching|applying|running|organi[sz]ing|hosting|getting (?:married|divorced|a|my|ready for)|having (?:a baby|surgery|a party|an?)|finali[sz]ing|practi[sc]ing|researching|recovering|looking after|responsible|in charge|considering|thinking of (?:moving|buying|quitting|starting|changing)|buying|selling|designing|reading|hoping to|turning|retiring|graduating|marrying|releasing|rolling out|deprecating|hiring|using|based|living|dating|seeing a)"
+_DOING: Final = r"(?:moving|going (?:to|on)|flying|travell?ing|starting|planning|joining|leaving|switching|visiting|taking|launching|building|working|learning|studying|training|writing|developing|preparing|migrating|renovating|expecting|raising|saving|teaching|applying|running|organi[sz]ing|hosting|getting (?:married|divorced|a|my|ready for)|having (?:a baby|surgery|a party|an?)|finali[sz]ing|practi[sc]ing|researching|recovering|looking after|responsible|in charge|considering|looking for|thinking of (?:moving|buying|quitting|starting|changing)|buying|selling|designing|reading|hoping to|turning|retiring|graduating|marrying|releasing|rolling out|deprecating|hiring|using|based|living|dating|seeing a)"
 _HABIT: Final = re.compile(
     r"(?i)\b(?:every|each|always|usually|normally|often|regularly|daily|weekly|monthly|twice a|once a|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?|in the (?:mornings?|evenings?)|since|for (?:the (?:last|past) )?\w+ (?:years?|months?)|at (?:night|home))\b"
 )
@@ -246,7 +248,7 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         ),
         (
             2.8,
-            rf"^(?:i|we) (?:really |absolutely |usually |generally |always |strongly |mostly |also |still |personally |just |actually |now |much |truly |particularly |especially |kinda |kind of )*{_LIKING}\b|^i(?:'d| would) rather\b|^i(?:'d| would) prefer\b|^i(?:'m| am) (?:a (?:big |huge )?fan of|into|not into|not a fan of|obsessed with|passionate about|not (?:a )?\w+ person|fond of|scared of|terrified of|afraid of)\b",
+            rf"^(?:i|we) (?:really |absolutely |usually |generally |always |strongly |mostly |also |still |personally |just |actually |now |much |truly |particularly |especially |kinda |kind of |do )*{_LIKING}\b|^i(?:'d| would) rather\b|^i(?:'d| would) prefer\b|^i(?:'m| am) (?:a (?:big |huge )?fan of|into|not into|not a fan of|obsessed with|passionate about|not (?:a )?\w+ person|fond of|scared of|terrified of|afraid of)\b",
         ),
         (
             2.6,
@@ -270,7 +272,7 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         ),
         (
             2.2,
-            r"^i have (?!to\b)(?:been (?:working|living|using|studying|learning|married|playing|coding|vegan|vegetarian|a|an|with|in)\b|an? (?:\w+ ){0,4}\w+|\d+ |two |three |four |five |six |no |type|celiac|asthma|diabetes|adhd|anxiety|depression|trouble sleeping|arthritis|migraines|dyslexia|worked|lived|moved|decided|started|never)",
+            r"^i (?:don't|do not) have (?:any |an? )(?!(?:\w+ )?(?:idea|clue|question|problem|issue|error|choice|way|chance|minute|moment|second|preference|doubt|opinion|backup|log|file|test|answer|plan|date)s?\b)|^i (?:often |always |usually |easily )?get (?:(?:sea|car|air|travel|motion|home)[ -]?sick|migraines|hay fever|panic attacks|hives|a rash)\b|^i have (?!to\b)(?:been (?:working|living|using|studying|learning|married|playing|coding|vegan|vegetarian|a|an|with|in)\b|an? (?:\w+ ){0,4}\w+|\d+ |two |three |four |five |six |no |type|celiac|asthma|diabetes|adhd|anxiety|depression|trouble sleeping|arthritis|migraines|dyslexia|worked|lived|moved|decided|started|never)",
         ),
         (
             2.2,
@@ -383,7 +385,7 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     part of the person's own words.
     """
     text = _trimmed(plain(sentence))
-    if MARK in text:
+    if MARK in text or lasting.is_withdrawn(text):
         return ()
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
     if len(clauses) > 1:

@@ -22,7 +22,7 @@ _SCORE: Final = 2.0
 _STATEMENTS: Final = re.compile(
     r"""(?ix)^(?:
     # German
-      ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:allergisch|vegetarier|veganer|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
+      ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe?\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:(?:der|die)\ (?-i:[A-Z])\w+\W*$|allergisch|vegetarier|veganer|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
     | mein(?:e|en)?\ (?:\S+\ ){1,4}(?:ist|sind|heißt|hat|haben|arbeitet|wohnt|lebt|mag|beginnt)\b
     | wir\ (?:verwenden|benutzen|nutzen|arbeiten|wohnen|haben|deployen|betreiben|entwickeln|ziehen)\b | unsere?\ (?:\S+\ ){1,4}(?:ist|sind|läuft|beginnt|hat)\b | nenn\ mich\b
     # French
@@ -44,7 +44,7 @@ _STATEMENTS: Final = re.compile(
 _NOT: Final = re.compile(
     r"""(?ix)^(?:wie|was|wann|wo|warum|wer|kannst|können|comment|quand|pourquoi|qui|peux|pouvez|cómo|qué|cuándo|dónde|por\ qué|puedes|como\ (?:posso|faço)|quando|onde|porque|pode|come|dove|perché|puoi)\b
     | \b(?:vielleicht|wenn\ ich|würde|könnte|peut-être|si\ je|j'aimerais|pourrais|quizás|si\ yo|talvez|se\ eu|gostaria|forse|se\ io|vorrei)\b
-    | \b(?:problem|frage|fehler|problème|question|erreur|problema|pregunta|error|pergunta|erro|domanda|errore)\b | \b(?:sagt|sagte|a\ dit|dijo|dice|disse)\b | \?"""
+    | \b(?:problem|frage|fehler|problème|question|erreur|problema|pregunta|error|pergunta|erro|domanda|errore)\b | \b(?:sagt|sagte|gesagt|behauptet|meint|gemeint|findet|glaubt|denkt|angeblich|angenommen|a\ dit|croit\ que|pense\ que|dijo|dice|cree\ que|piensa\ que|disse|acha\ que|crede\ che|pensa\ che)\b | \?"""
 )
 
 
@@ -307,6 +307,8 @@ _SUBORDINATE: Final = re.compile(
 _TURNS: Final = re.compile(
     r"(?i)\b(?:not|wish|joke|joking|kidding|said|says|told|except|unless|if|or|nor|but|never|almost|nearly|haha|lol|would|used to)\b|[\"“]"
 )
+_INTRODUCED: Final = re.compile(r":(?!\d)")
+"""Text after a colon may be another person's, or an example: a part of it does not stand alone."""
 _OWN_SUBJECT: Final = re.compile(r", (?=(?:I|I'm|I've|my|we|we're|we've|our)\b)")
 
 
@@ -320,6 +322,7 @@ def parts(text: str) -> list[str]:
     if (
         len(said) != len(text)
         or comma < 0
+        or _INTRODUCED.search(said)
         or len(said) > _LONGEST
         or _SUBORDINATE.match(said)
         or _TURNS.search(said, comma)
@@ -330,9 +333,29 @@ def parts(text: str) -> list[str]:
 
 
 _LONGEST: Final = 200
+_CORRECTS: Final = (
+    r"(?:(?:no|oh|or|and|sorry|well|hang on|hold on),? (?:wait|no|rather)\b|wait,? (?:no\b|actually\b|i mean\b)|scratch that\b|(?:sorry,? |no,? |or )?i meant?\b|make that\b|(?:that's|that was|that is) (?:wrong|not right|not true|a lie)\b"
+    r"|(?:ach|ne+|nein|oder),? (?:doch|nein|nicht|eher)\b|quatsch\b|stimmt nicht\b|(?:enfin |euh )?non,? (?:attends|plutôt|pardon)\b|no,? (?:espera|perdón|mejor dicho)\b|(?:ou melhor|não,? espera|digo)\b|(?:anzi|no,? aspetta)\b)"
+)
+"""How a sentence or a clause begins that puts something else in place of what was just said."""
+_WITHDRAWN: Final = re.compile(rf"(?i)[,;.–—-]\s*{_CORRECTS}|,\s*(?:obviously|as if|yeah right|not)\W*$")
+_IRONY: Final = re.compile(
+    r"(?i)^(?:oh|well|ah|yay|ugh)?,? ?(?:great|brilliant|wonderful|fantastic|lovely|perfect|joy|fun),? (?:another|yet another|one more|just what)\b"
+)
 _TAKEN_BACK: Final = re.compile(
     r"(?i)^\W*(?:not(?: really)?|nope|no|never|(?:just )?kidding|as if|yeah right|haha|just a joke|nicht|nein|non|pas vraiment|no es cierto|não|mentira|scherzo)\W*$"
+    rf"|^\W*{_CORRECTS}"
 )
+
+
+def is_withdrawn(sentence: str) -> bool:
+    """Return whether *sentence* itself takes back or mocks what it says: ``I live in Prague, no wait, Brno``."""
+    return _WITHDRAWN.search(straight(sentence)) is not None
+
+
+def begins_irony(sentence: str) -> bool:
+    """Return whether *sentence* praises what nobody likes, so what follows may not be meant: ``Oh great, another outage``."""
+    return _IRONY.search(straight(sentence)) is not None
 
 
 def is_taken_back(following: str) -> bool:

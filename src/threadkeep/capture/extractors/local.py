@@ -28,7 +28,7 @@ from threadkeep.text.facts import (
     topic_to_forget,
     unwanted,
 )
-from threadkeep.text.lasting import is_taken_back, unspaced
+from threadkeep.text.lasting import begins_irony, is_taken_back, unspaced
 from threadkeep.text.pastes import is_pasted, pasted_paragraphs
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
@@ -73,7 +73,9 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         for sentence in own_sentences(message.text)
         if not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
-    in_earnest = {id(message) for message in said if meant(message.text)}
+    in_earnest = {
+        id(message) for message in said if not turn.played and meant(message.text) and not begins_irony(message.text)
+    }
     found = [
         (message, sentence, one)
         for place, (message, sentence) in enumerate(own)
@@ -93,7 +95,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     users = [
         (message, sentence) for message, sentence in own if message.role == "user" and not _is_rule(sentence, rules)
     ]
-    for message, text in islice(_passages(users), MAX_PASSAGES):
+    for message, text in islice(_passages(users, played=turn.played), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
 
@@ -128,7 +130,7 @@ def _is_rule(sentence: str, rules: set[str]) -> bool:
     return bool(said) and said <= rules
 
 
-def _passages(own: Sequence[tuple[Message, str]]) -> Iterator[tuple[Message, str]]:
+def _passages(own: Sequence[tuple[Message, str]], *, played: bool) -> Iterator[tuple[Message, str]]:
     """Yield the user's words of each message as passages of a few sentences: what was told, then what was asked.
 
     Together they hold every sentence but greetings, rules of behaviour and the like, so that facts are a view of the
@@ -139,7 +141,7 @@ def _passages(own: Sequence[tuple[Message, str]]) -> Iterator[tuple[Message, str
         said = [sentence for _, sentence in group if not is_small_talk(sentence)]
         asked = [sentence for sentence in said if is_request(sentence)]
         told = [sentence for sentence in said if sentence not in asked]
-        if asked and not meant(message.text):  # a part that is played is no statement without what says so
+        if played or (asked and not meant(message.text)):  # a part that is played is no statement without what says so
             told, asked = [], said
         elif pasted_paragraphs(message.text):  # nor is what may be another author's
             told = [sentence for sentence in told if not is_pasted(sentence, message.text)]
