@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -299,7 +299,7 @@ class CaptureService:
                 _puts,
                 missing[chunk],
                 moments[chunk],
-                wanted={turn.turn_id for turn in wanted},
+                wanted={turn.turn_id: turn.turn_id in played for turn in wanted},
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
@@ -307,7 +307,6 @@ class CaptureService:
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
-                played=played,
             )
             noted = note.puts(found.beside) if note and last else []
             await self._storage.commit(Batch(owner.partition, [*puts, *noted], epoch))
@@ -485,7 +484,7 @@ def _puts(
     turns: Sequence[SpokenTurn],
     moments: Sequence[datetime],
     *,
-    wanted: Collection[TurnId],
+    wanted: Mapping[TurnId, bool],
     owner: Owner,
     thread_id: ThreadId | None,
     branch: Branch,
@@ -493,15 +492,19 @@ def _puts(
     due_at: datetime,
     worker: str | None,
     redact: Callable[[str], str],
-    played: Collection[TurnId],
 ) -> list[Put]:
-    """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
+    """Record *turns* at one of *moments* each: the *wanted* ones, some of which play a part, to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         before = newest if turn is turns[-1] else _NewestTurn()
         record = replace(
             pending(
-                turn, thread_id=thread_id, at=at, recalled=before.texts, redact=redact, played=turn.turn_id in played
+                turn,
+                thread_id=thread_id,
+                at=at,
+                recalled=before.texts,
+                redact=redact,
+                played=wanted.get(turn.turn_id, False),
             ),
             worker=worker,
             branch=branch,

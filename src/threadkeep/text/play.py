@@ -20,7 +20,7 @@ _READ_CHARACTERS: Final = 1_000
 """So much of a message is looked at, from its beginning."""
 
 _ACT: Final = r"(?:role[- ]?play(?:ing)?|game|practi[cs]e|interview|scene|simulation|debate|exercise|rehearsal|improv|adventure|campaign|character)"
-_A_PART: Final = r"(?:an? |the )?+(?!(?:your|my|not|just|so|really|sorry|sure|glad|right|here|also|still|always|currently|trying|looking|using|wondering|asking|great|good|bad|big|huge|real|nice|smart|clever|genius|star|help|legend|bot|model|machine|computer|ai)\b)\w+"
+_A_PART: Final = r"(?:an?\ |the\ )?+(?!(?:your|my|not|just|so|really|sorry|sure|glad|right|here|also|still|always|currently|trying|looking|using|wondering|asking|great|good|bad|big|huge|real|nice|smart|clever|genius|star|help|legend|bot|model|machine|computer|ai)\b)\w+"
 _BEGINS: Final = re.compile(
     rf"""(?ix)\b(?:
       let'?s\ (?:(?:do|play|start|try|have|make|run)\ )?(?:an?\ |the\ |some\ )?(?:quick\ |little\ |mock\ |short\ )*(?:role[- ]?play|pretend|imagine|simulat\w+|rehears\w+|debate\b|act\ out|improvise|practi[cs]e\ (?:an?|the|my|for)|mock\ \w+)
@@ -37,7 +37,7 @@ _ENDS: Final = re.compile(
     | (?:stop|break)\ (?:here|it|now|this)\b | ^(?:ok(?:ay)?,?\ )?stop\b | break\ from\ (?:the\ )?{_ACT} | out\ of\ character | not\ in\ character
     | back\ to\ (?:reality|work|normal|real\ life|the\ real\ world) | in\ (?:real\ life|reality|truth) | irl | for\ real | something\ real | joking\ aside | seriously\ (?:now|though)
     | (?:good|nice|great|fun)\ (?:debate|game|scene|practi[cs]e|interview|round|session|role[- ]?play) | (?:how|what)\ (?:was|did)\ (?:I|my)\b | (?:was|were)\ (?:I|that)\ (?:ok|okay|good|too|convincing|better|right|fine)\b
-    | ende\ des\ rollenspiels | spiel\ vorbei | fin\ du\ jeu | fin\ del\ juego
+    | spiel\ vorbei | fin\ du\ jeu | fin\ del\ juego
     )"""
 )
 
