@@ -493,7 +493,7 @@ def _puts(
     worker: str | None,
     redact: Callable[[str], str],
 ) -> list[Put]:
-    """Record *turns* at one of *moments* each: the *wanted* ones, some of which play a part, to be learnt from, the others as seen."""
+    """Record *turns* at one of *moments*: *wanted* ones, which may play a part, to be learnt from; others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         before = newest if turn is turns[-1] else _NewestTurn()

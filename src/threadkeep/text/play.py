@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from threadkeep.text.semantics import straight
 
 LONGEST: Final = 20
 """A part that no message ends is over after so many messages of the user."""
-_READ_CHARACTERS: Final = 1_000
+_READ_CHARACTERS: Final = 400
 """So much of a message is looked at, from its beginning."""
 
 _ACT: Final = r"(?:role[- ]?play(?:ing)?|game|practi[cs]e|interview|scene|simulation|debate|exercise|rehearsal|improv|adventure|campaign|character)"
@@ -51,11 +52,18 @@ def in_play(texts: Sequence[str]) -> list[bool]:
     played: list[bool] = []
     left = 0
     for text in texts:
-        said = straight(text[:_READ_CHARACTERS])
-        if _ENDS.search(said):
-            left = 0
-        elif _BEGINS.search(said):
-            left = LONGEST
+        begins = _begins(text[:_READ_CHARACTERS])
+        if begins is not None:
+            left = LONGEST if begins else 0
         played.append(left > 0)
         left = max(0, left - 1)
     return played
+
+
+@lru_cache(maxsize=2_048)
+def _begins(text: str) -> bool | None:
+    """Return whether a message begins a part (True) or ends one (False); ``None``: neither."""
+    said = straight(text)
+    if _ENDS.search(said):
+        return False
+    return True if _BEGINS.search(said) else None
