@@ -44,6 +44,7 @@ from threadkeep.storage.interface import Batch, Due, Item, Partition, Position, 
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
+from threadkeep.text.play import LONGEST
 
 TH = ThreadId("th")
 
