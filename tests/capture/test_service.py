@@ -241,7 +241,7 @@ class TestRecord:
         assert len(await rows(storage, ANA, ".turns")) == MAX_UNKNOWN
 
     async def test_next_turn_costs_the_same_however_long_its_thread_is(self, clock: FrozenClock):
-        """It is told by what was recorded last: a few rows, read at once, and a few of its messages, which may begin a part."""
+        """What was recorded last tells it: a few rows, read at once, and the messages that may begin a part."""
         storage = Asked(clock)
         captures = room(storage, clock)
         said = [message for n in range(100) for message in turn(f"I like number {n}", key=str(n))]
