@@ -354,7 +354,7 @@ def is_withdrawn(sentence: str) -> bool:
 
 
 def begins_irony(sentence: str) -> bool:
-    """Return whether *sentence* praises what nobody likes, so what follows may not be meant: ``Oh great, another outage``."""
+    """Return whether *sentence* praises another mishap, so that what follows may not be meant: ``Oh great, another outage``."""
     return _IRONY.search(straight(sentence)) is not None
 
 
