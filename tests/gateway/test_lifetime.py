@@ -9,7 +9,6 @@ import socket
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from tests.fakes.faults import FaultProxy
@@ -262,8 +261,10 @@ class TestLimits:
         async with gateway.client() as client:
             first = asyncio.create_task(gateway.turn(client, "Hello", thread_id="t"))
             await until(lambda: gateway.runs.limiter.running == 1)
-            with pytest.raises(httpx.ReadTimeout):
-                await client.post("/chat/stream", json={"message": "Gone", "thread_id": "gone"}, timeout=0.2)
+            leaving = asyncio.create_task(client.post("/chat/stream", json={"message": "Gone", "thread_id": "gone"}))
+            await until(lambda: gateway.runs.limiter.waiting == 1)
+            leaving.cancel()
+            await asyncio.wait({leaving})
             gateway.call(release.set)
             await first
             await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)

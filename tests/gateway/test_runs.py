@@ -96,7 +96,7 @@ class TestWaiting:
 
     async def test_nothing_waits_for_a_turn_that_is_refused(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """A deletion of its thread does, and would for ever."""
-        monkeypatch.setattr("threadkeep.gateway.run_limiter.WAIT_SECONDS", 0.5)
+        monkeypatch.setattr("threadkeep.gateway.run_limiter.WAIT_SECONDS", 2)
         release = asyncio.Event()
         gateway = open_gateway(ScriptedModel(replies=(Held(release, "First."),)), max_runs=1)
         begun(gateway, "One", "a")
