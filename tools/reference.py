@@ -59,7 +59,7 @@ SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
         "Learning": "capture|queue$|queue_postgres|enable_fact|fact_|helper_|extract|memory_pol|proposal_|tombstone_",
         "Threads and runs": "checkpoint_|allowed_types|multitask|lease_|queue_seconds|langgraph_",
         "Window": "max_context|min_messages|auto_compression",
-        "Lifetimes": "store_ttl|inactive|max_memories",
+        "Lifetimes": "store_ttl|inactive|reflect|max_memories",
         "Privacy and encryption": "redact|master_|keys|plain_credentials|erasure_",
         "Vector stores": "vectors|pinecone",
         "Tracing, metrics and logs": "trace_|tracing|metrics_|log_",

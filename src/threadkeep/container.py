@@ -545,6 +545,7 @@ class Container:
             "threads.expire": expired,
             "proposals.lapse": services.proposal_repository.lapse,
             "memories.tidying": services.retention.round,
+            "memories.reflect": services.reflection.round,
             "storage.sweep": swept,
         }
         while True:

@@ -468,7 +468,14 @@ class Services:
         from threadkeep.memories.reflection import Reflection
 
         return Reflection(
-            self.memory_repository, self.search, self.tombstones, self.clock, audited_writer=self.audited_writer
+            self.storage,
+            self.memory_repository,
+            self.search,
+            self.tombstones,
+            self.clock,
+            self.telemetry,
+            audited_writer=self.audited_writer,
+            after=self.settings.reflect_after,
         )
 
     @component

@@ -166,6 +166,11 @@ class Settings(SettingsFields):
         return timedelta(seconds=self.queue_seconds)
 
     @property
+    def reflect_after(self) -> timedelta | None:
+        """From which age on episodes are summarized in the background; ``None``: never."""
+        return timedelta(days=self.reflect_days) if self.reflect_days else None
+
+    @property
     def personal_kinds(self) -> tuple[str, ...]:
         """Which kinds of personal data are redacted."""
         return tuple(dict.fromkeys(self.redact.replace(",", " ").split()))

@@ -108,6 +108,11 @@ class SettingsFields(BaseSettings):
         validation_alias="THREADKEEP_INACTIVE_DAYS",
         description="After how many days without use memories are archived, a number; 0: never. Pinned ones stay.",
     )
+    reflect_days: Days = Field(
+        default=0,
+        validation_alias="THREADKEEP_REFLECT_DAYS",
+        description="After how many days episodes are summarized in the background, a number; 0: never.",
+    )
     max_memories_per_owner: int = Field(
         default=0,
         validation_alias="THREADKEEP_MAX_MEMORIES_PER_OWNER",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -12,7 +14,11 @@ import threadkeep
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import SAID, Approval, NewMemory, Source
+from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder
+
+if TYPE_CHECKING:
+    from threadkeep.services import Services
 
 NOW: Final = datetime(2026, 6, 1, tzinfo=UTC)
 JANUARY: Final = (
@@ -104,3 +110,35 @@ async def test_forgotten_episode_takes_the_summary_with_it(tk: threadkeep.Thread
 async def test_age_must_not_be_negative(tk: threadkeep.Threadkeep):
     with pytest.raises(InvalidInputError, match="older_than must be 0 or more"):
         await tk.memories.reflect(older_than=timedelta(days=-1))
+
+
+def opened_with_days(days: float, storage: str) -> threadkeep.Threadkeep:
+    settings = Settings(THREADKEEP_REFLECT_DAYS=days)
+    clock = FrozenClock(NOW)
+    return threadkeep.open(storage, owner="ana", embedder=HashingEmbedder(), settings=settings, clock=clock)
+
+
+async def summaries(tk: threadkeep.Threadkeep) -> int:
+    async def count(services: Services) -> int:
+        _, found = await services.memory_repository.everything(threadkeep.Owner("ana"))
+        return len(found)
+
+    return await tk.app.call(count)
+
+
+async def test_a_setting_reflects_in_the_background(tmp_path: Path):
+    """What a program left is condensed by the next one, by itself; without the setting nothing is."""
+    url = f"sqlite:///{tmp_path}/m.db"
+    async with opened_with_days(0, url) as tk:
+        await tell(tk, *JANUARY)
+        await tell(tk, *JANUARY, thread="kept", pinned=True)
+        assert await tk.app.call(lambda services: services.reflection.round()) == 0
+
+    async with opened_with_days(30, url) as tk:
+        await tk.ready()
+        while await summaries(tk) == 0:
+            await asyncio.sleep(0.01)
+        assert await tk.memories.reflect() == ()
+
+        assert await summaries(tk) == 1
+        assert len(await tk.memories.list(kind="episodic")) == 6

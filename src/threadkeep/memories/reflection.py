@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from cachetools import LRUCache
+
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import (
+    DamagedItemError,
+    InvalidInputError,
+    PartitionErasedError,
+    RevisionConflictError,
+    SealError,
+)
+from threadkeep.identity import owner_of_partition
 from threadkeep.ids import MemoryId, ThreadId, short_digest
 from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
 from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
@@ -23,11 +32,18 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.repository import MemoryRepository, Searcher
+    from threadkeep.observability import Telemetry
     from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.storage.interface import Partition, Storage
 
 OLDER_THAN: Final = timedelta(days=30)
 FEWEST: Final = 3
 """Fewer episodes of a thread and month are as short as their summary."""
+EVERY: Final = timedelta(days=1)
+"""How often an owner is reflected on in the background: summaries are of months."""
+
+_OWNERS_A_ROUND: Final = 100
+_REMEMBERED: Final = 10_000
 _SUMMARY_TOKENS: Final = 120
 _CHARACTERS_PER_TOKEN: Final = 4
 
@@ -68,17 +84,36 @@ def months_of(memories: Iterable[Memory], *, until: datetime) -> dict[tuple[Thre
 
 
 class Reflection:
-    """Writes summaries of old episodes."""
+    """Writes summaries of old episodes.
+
+    Args:
+        storage: Where memories are.
+        memories: Reads them.
+        searcher: Makes vectors.
+        tombstones: What must not be said again.
+        clock: The time.
+        telemetry: Counts what failed.
+        audited_writer: Commits with an audit entry.
+        after: From which age on episodes are condensed in the background; ``None``: never.
+    """
 
     def __init__(
         self,
+        storage: Storage,
         memories: MemoryRepository,
         searcher: Searcher,
         tombstones: Tombstones,
         clock: Clock,
+        telemetry: Telemetry,
         *,
         audited_writer: AuditedWriter,
+        after: timedelta | None,
     ) -> None:
+        self._storage = storage
+        self._telemetry = telemetry
+        self._older_than = after
+        self._next: Partition | None = None
+        self._looked: LRUCache[bytes, datetime] = LRUCache(_REMEMBERED)
         self._memories = memories
         self._searcher = searcher
         self._tombstones = tombstones
@@ -122,6 +157,28 @@ class Reflection:
             return tuple(made)
 
         return await retry_conflicts(reflect)
+
+    async def round(self) -> int:
+        """Reflect on the next owners in turn, each once a day; return how many summaries were written.
+
+        Raises:
+            StorageError: The storage failed; the next round goes on.
+        """
+        if self._older_than is None:
+            return 0
+        found = await self._storage.partitions(after=self._next, limit=_OWNERS_A_ROUND)
+        self._next = found[-1] if len(found) == _OWNERS_A_ROUND else None
+        written, now = 0, self._clock.now()
+        for partition in found:
+            owner, looked = owner_of_partition(partition), self._looked.get(partition.digest)
+            if owner is None or (looked is not None and now - looked < EVERY):
+                continue
+            try:
+                written += len(await self.reflect(owner, older_than=self._older_than))
+                self._looked[partition.digest] = now
+            except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
+                self._telemetry.degraded("memories.reflect", error)  # of this owner only; the others go on
+        return written
 
 
 def _said_at(memory: Memory) -> datetime:
