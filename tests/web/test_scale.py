@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from playwright.sync_api import Page, expect
 
 from tests.web.conftest import GatewaySite, OpenSite
+from tests.web.pages import say
 from threadkeep.memories.models import NewMemory
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -79,8 +82,11 @@ def test_what_is_not_visible_is_not_in_the_document(open_site: OpenSite, memorie
     page.wait_for_load_state("networkidle")
     assert len(requests) <= MOST_REQUESTS, requests
     seen["memories"] = nodes(page)
-    scroll(page, ".memory-rows", 6_000, memories // 20)
-    page.wait_for_load_state("networkidle")
+    for _ in range(10):  # a busy server answers the next page late, and the wheel turns in vain until then
+        scroll(page, ".memory-rows", 6_000, memories // 20)
+        page.wait_for_load_state("networkidle")
+        if page.locator(".memory-row").get_by_text("Fact number 0:").count():
+            break
     assert len([one for one in requests if "/api/memories?" in one]) == memories // 100
     seen["the oldest memory"] = nodes(page)
 
@@ -93,11 +99,96 @@ def test_what_is_not_visible_is_not_in_the_document(open_site: OpenSite, memorie
     scroll(page, ".exchanges", -20_000, messages // 20)
     expect(page.get_by_text("Question 0?", exact=True)).to_be_visible()
     seen["its beginning"] = nodes(page)
-    page.get_by_label("Message", exact=True).fill("And one more")
-    page.keyboard.press("Enter")
-    expect(page.locator(".question").filter(has_text="And one more")).to_be_visible()
-    page.get_by_role("button", name="Send").wait_for()
+    ask(page)
     seen["a turn in it"] = nodes(page)
 
     assert {name: count for name, count in seen.items() if count > MOST_NODES} == {}
     assert site.problems == []
+
+
+def ask(page: Page) -> None:
+    """Have a turn in a conversation of which the document holds what is visible only."""
+    page.get_by_label("Message", exact=True).fill("And one more")
+    page.keyboard.press("Enter")
+    expect(page.locator(".question").filter(has_text="And one more")).to_be_visible()
+    page.get_by_role("button", name="Send").wait_for()
+
+
+class MainThread:
+    """The processor time of a page's main thread, whatever else the machine does."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def milliseconds(self, act: Callable[[], object], *, times: int = 10) -> float:
+        """Return how long the thread works for *act* and the two frames after it: the average of some times."""
+        before = self._worked()
+        for _ in range(times):
+            act()
+            self._page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return (self._worked() - before) * 1_000 / times
+
+    def _worked(self) -> float:
+        metrics = self._session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+
+def interactions(page: Page, thread: str) -> dict[str, float]:
+    """Return the processor milliseconds of what a user does among the memories and in a conversation."""
+    work = MainThread(page)
+
+    def open_view(address: str, row: str) -> None:
+        page.evaluate("address => { location.hash = address }", address)
+        page.locator(row).first.wait_for()
+        page.wait_for_load_state("networkidle")
+
+    costs = {"open the memories": work.milliseconds(lambda: open_view("#/memory", ".memory-row"), times=1)}
+    page.locator(".memory-rows").hover()
+    costs["scroll memories"] = work.milliseconds(lambda: page.mouse.wheel(0, 400))
+    page.get_by_label("Search memories").focus()
+    costs["search memories"] = work.milliseconds(lambda: page.keyboard.press("a"))
+    page.get_by_label("Search memories").fill("")
+    pinned = page.get_by_role("button", name="Pinned only")
+    costs["filter memories"] = work.milliseconds(pinned.click)
+    costs["open a conversation"] = work.milliseconds(lambda: open_view(f"#/chat/{thread}", ".question"), times=1)
+    field = page.get_by_label("Message", exact=True)
+    field.focus()
+    costs["write"] = work.milliseconds(lambda: page.keyboard.press("a"))
+    field.fill("")
+    costs["fold the panel"] = work.milliseconds(page.get_by_role("button", name="Memory panel").click)
+    page.locator(".exchanges").hover()
+    costs["scroll a conversation"] = work.milliseconds(lambda: page.mouse.wheel(0, -400))
+    costs["a turn"] = work.milliseconds(lambda: ask(page), times=1)
+    return costs
+
+
+INDEPENDENT: Final = ("write", "fold the panel", "search memories", "filter memories")
+"""What a user does often; few items and many cost alike."""
+
+
+@pytest.mark.parametrize(
+    ("memories", "threads", "messages"), [(600, 250, 400), pytest.param(10_000, 1_500, 2_000, marks=pytest.mark.soak)]
+)
+def test_interactions_do_not_depend_on_how_much_there_is(
+    open_site: OpenSite, capsys: pytest.CaptureFixture[str], memories: int, threads: int, messages: int
+):
+    """In processor time of the main thread, beside a user with twenty memories; printed beside an empty page, too."""
+    site = open_site()
+    fill(site, memories, threads, messages)
+    bob = site.gateway.tk.for_owner(site.owner("bob")).sync
+    bob.memories.remember_many([NewMemory(f"Fact number {number}: a thing.") for number in range(20)])
+    few = site.open("bob")
+    say(few, "Question 0?")
+    thread = few.evaluate("location.hash.split('/')[2]")
+    small, large = interactions(few, thread), interactions(site.open(), "long")
+    few.route("**/empty", lambda route: route.fulfill(content_type="text/html", body="<textarea autofocus></textarea>"))
+    few.goto(f"{site.network.origin}/empty")
+    empty = MainThread(few).milliseconds(lambda: few.keyboard.press("a"))
+    with capsys.disabled():
+        sys.stdout.write(f"\nwrite in an empty page: {empty:.1f} ms of the main thread\n")
+        for name, cost in large.items():
+            sys.stdout.write(f"{name}: {cost:.1f} ms, {cost / small[name]:.1f} times few items\n")
+
+    assert {name: large[name] / small[name] for name in INDEPENDENT if large[name] > 5 * small[name]} == {}
