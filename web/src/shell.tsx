@@ -3,7 +3,7 @@ import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "rea
 import { isOtherVersion } from "./api/version.ts";
 import { ChatView } from "./chat/chat-view.tsx";
 import { forgetChat, useChats } from "./chat/use-chats.ts";
-import { setAnnouncer } from "./components/announce.ts";
+import { announce, setAnnouncer } from "./components/announce.ts";
 import { Boundary } from "./components/boundary.tsx";
 import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
 import { Icon } from "./components/icon.tsx";
@@ -187,9 +187,13 @@ function Profile({ user }: { user: User }) {
 
 /** A page that its server does not fit is loaded anew when the user is ready: what was written would be lost. */
 function OtherVersion() {
-  if (!useStore(isOtherVersion)) return null;
+  const other = useStore(isOtherVersion);
+  useEffect(() => {
+    if (other) announce(texts.otherVersion);
+  }, [other]);
+  if (!other) return null;
   return (
-    <div className="banner" role="status">
+    <div className="banner">
       <span>{texts.otherVersion}</span>
       <button type="button" className="primary" onClick={() => location.reload()}>
         {texts.reload}

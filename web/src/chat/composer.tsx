@@ -1,5 +1,6 @@
 // Where the user writes: a text that grows, files, and whether the turn is remembered.
 import { useEffect, useRef, useState, type ClipboardEvent, type DragEvent, type KeyboardEvent } from "react";
+import { announce } from "../components/announce.ts";
 import { IconButton } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { texts } from "../texts.ts";
@@ -25,6 +26,10 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
     box.style.height = `${Math.min(box.scrollHeight, 240)}px`;
   }, [text]);
 
+  useEffect(() => {
+    if (tooLong) announce(texts.messageTooLong(field.current?.value.length ?? 0, maxMessageCharacters));
+  }, [tooLong]);
+
   function setText(written: string) {
     chat.draft = written; // it is there again when the user comes back to this conversation
     setWritten(written);
@@ -34,6 +39,7 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
     const selection = addFiles(files, [...more]);
     setFiles(selection.files);
     setRefusals(selection.refusals);
+    if (selection.refusals.length > 0) announce(selection.refusals.join(" "));
   }
 
   async function submit() {
@@ -82,7 +88,7 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
       onDrop={onDrop}
     >
       {dragging ? <p className="drop-hint">{texts.dropFiles}</p> : null}
-      <ul className="refusals" aria-live="polite">
+      <ul className="refusals">
         {[...refusals, ...(tooLong ? [texts.messageTooLong(text.length, maxMessageCharacters)] : [])].map((refusal) => (
           <li key={refusal}>{refusal}</li>
         ))}
