@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import time
@@ -40,6 +41,7 @@ class AuthorizationServer:
     Attributes:
         user: Who is logged in in the browser.
         lifetime: Of access tokens, in seconds.
+        seconds: How long it takes to exchange a refresh token.
         answers: Whether it exchanges refresh tokens.
         clients: The registered clients.
         codes: The codes that were not exchanged.
@@ -52,6 +54,7 @@ class AuthorizationServer:
 
     user: str = "ana"
     lifetime: int = 3600
+    seconds: float = 0
     answers: bool = True
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
@@ -98,6 +101,7 @@ class AuthorizationServer:
         if not self.answers:
             raise ConnectionError
         found = self.refresh.get(refresh_token)
+        await asyncio.sleep(self.seconds)
         self.reused += found is None and refresh_token not in self.revoked
         return found
 
@@ -105,6 +109,7 @@ class AuthorizationServer:
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
         if self.refresh.pop(refresh_token.token, None) is None:
+            self.reused += 1
             raise TokenError("invalid_grant")
         self.refreshed += 1
         return self._issue(client, refresh_token.subject, scopes)

@@ -239,6 +239,7 @@ class TestExpiry:
         """Not by ten calls at once, in two processes: many servers end the access then."""
         await connect(tk, server, "ana")
         clock.advance(timedelta(hours=2))
+        server.users.seconds = 0.5
 
         async with opened(tmp_path, clock) as other:
             said = await asyncio.gather(*(whoami(one, server, "ana") for one in (tk, other) * 5))
