@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,29 @@ class TestDelete:
         library.ingest("handbook", COFFEE, document_id="coffee.md")
 
         assert len(library.list("handbook")) == 1
+
+    def test_a_collection_that_is_erased_while_it_is_searched(self, tk: threadkeep.Threadkeep, library: Any):
+        """A search finds all of it, or says that it is not there; it is never an answer of a part, or another error."""
+
+        async def search() -> int | str:
+            try:
+                found = await tk.collections.search("handbook", "green tea at eighty degrees", limit=50)
+            except CollectionNotFoundError as error:
+                return error.code
+            return len({one.document_id for one in found.passages})
+
+        async def race() -> list[int | str]:
+            searches = [asyncio.create_task(search()) for _ in range(20)]
+            erased = asyncio.create_task(tk.collections.erase("handbook"))
+            answers = await asyncio.gather(*searches)
+            await erased
+            return [*answers, await search()]
+
+        whole = asyncio.run(search())
+        answers = asyncio.run(race())
+
+        assert set(answers) <= {whole, "collection_not_found"}
+        assert answers[-1] == "collection_not_found"
 
 
 class TestOwners:

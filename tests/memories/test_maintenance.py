@@ -185,6 +185,24 @@ class TestConsolidate:
         assert not {m.memory_id for m in merged} & {r.memory.memory_id for r in await tk.memories.search("Lisbon")}
         assert await tk.memories.consolidate() == ()
 
+    async def test_labels_of_all_are_united(self, tk: threadkeep.Threadkeep):
+        """Of two values of one name, that of the memory which stays counts; undo has the other memory back with its own."""
+        kept = await tk.memories.remember("I live in Lisbon.", tags=["home"], metadata={"floor": 3}, pinned=True)
+        text = "I live in Lisbon now."
+        await tk.memories.remember_many([NewMemory(text, tags=("home", "city"), metadata={"floor": 4, "rooms": 2})])
+
+        await tk.memories.consolidate()
+        united = await tk.memories.require(kept.memory_id)
+        await tk.memories.undo()
+        (other,) = [one for one in await tk.memories.list() if one.memory_id != kept.memory_id]
+
+        assert (united.tags, dict(united.metadata)) == (("home", "city"), {"floor": 3, "rooms": 2})
+        assert (other.status, other.tags, dict(other.metadata)) == (
+            "active",
+            ("home", "city"),
+            {"floor": 4, "rooms": 2},
+        )
+
     async def test_undo_has_them_back(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
         """Each is recalled again as before."""
         await self.doubled(tk, clock)

@@ -186,6 +186,15 @@ class TestBadInput:
         with pytest.raises(ScopeNotFoundError, match="agent 'nobody' was not found"):
             await tk.scopes.grant(Owner("nobody", kind="agent"), "ana", role="read")
 
+    @pytest.mark.parametrize("member", [TEAM, Owner("other", kind="team"), Owner("ana", "elsewhere")])
+    async def test_a_scope_granted_to_itself_or_to_a_stranger(self, tk: threadkeep.Threadkeep, member: Owner):
+        before = await tk.scopes.members(TEAM)
+
+        with pytest.raises(InvalidInputError, match="must be a user of the same tenant"):
+            await tk.scopes.grant(TEAM, member, role="review")
+
+        assert await tk.scopes.members(TEAM) == before
+
     @pytest.mark.parametrize(
         ("scope", "words"),
         [

@@ -21,6 +21,7 @@ from threadkeep.memories.audited_writer import (
     stands_for,
 )
 from threadkeep.memories.codec import memory_of, moment_of, put_of, rows_of
+from threadkeep.memories.labels import MAX_METADATA, MAX_TAGS
 from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted, recallable
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.memories.repository import Searcher
@@ -220,7 +221,7 @@ class Merge:
 
     Attributes:
         kept: The one that stays, as it is.
-        after: The same, as it is then: with the sources of all.
+        after: The same, as it is then: with the sources, tags and metadata of all; of one name, its own value stays.
         gone: Those that give way.
     """
 
@@ -258,7 +259,13 @@ def _merge(group: Sequence[Memory]) -> Merge:
     kept, *rest = group
     gone = tuple(one for one in rest if not one.pinned and one.approval is None)
     sources = tuple(dict.fromkeys(source for one in (*gone, kept) for source in one.sources))
-    return Merge(kept, replace(kept, sources=sources, trust=least_trusted(sources)), gone)
+    tags = tuple(dict.fromkeys(tag for one in (kept, *gone) for tag in one.tags))[:MAX_TAGS]
+    metadata = dict(kept.metadata)
+    for name, value in (pair for one in gone for pair in one.metadata.items()):
+        if len(metadata) < MAX_METADATA:
+            metadata.setdefault(name, value)
+    after = replace(kept, sources=sources, trust=least_trusted(sources), tags=tags, metadata=metadata)
+    return Merge(kept, after, gone)
 
 
 def _standing(memory: Memory) -> tuple[bool, bool, float, str]:
