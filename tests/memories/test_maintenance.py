@@ -186,7 +186,7 @@ class TestConsolidate:
         assert await tk.memories.consolidate() == ()
 
     async def test_labels_of_all_are_united(self, tk: threadkeep.Threadkeep):
-        """Of two values of one name, that of the memory which stays counts; undo has the other memory back with its own."""
+        """Of two values of one name, that of the memory which stays counts; undo has the other one back."""
         kept = await tk.memories.remember("I live in Lisbon.", tags=["home"], metadata={"floor": 3}, pinned=True)
         text = "I live in Lisbon now."
         await tk.memories.remember_many([NewMemory(text, tags=("home", "city"), metadata={"floor": 4, "rooms": 2})])
