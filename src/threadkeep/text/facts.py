@@ -107,7 +107,7 @@ _GREETING: Final = re.compile(
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
     r"|seriously(?: though)?|note|context|background|correction|update|reminder|wait|oops|hallo|servus|moin|na(?: du)?|bonjour|salut|hola|buenas|olá|ciao|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
-    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io)\b))"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|im|ive|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io)\b))"
     r"(?:that )?)+"
 )
 _REMEMBER: Final = re.compile(
@@ -123,7 +123,7 @@ _REQUEST_TAIL: Final = re.compile(
     r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
     r"|i(?:'d| would) (?:like|love|appreciate) (?:you|some help|your|help|to know|advice)|i need (?:you|help|your|some help|advice)|i want to (?:know|make sure|ask|understand)\b|i want you\b|does (?:that|this|it)\b|right\?|ok\?).*$"
 )
-_CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|my|we|we're|our)\b)", re.IGNORECASE)
+_CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|im|ive|my|we|we're|our)\b)", re.IGNORECASE)
 
 _QUESTION: Final = re.compile(
     r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can(?!'t wait\b)|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
@@ -194,7 +194,7 @@ _AT_WORK: Final = re.compile(
 )
 _UNRESOLVED: Final = re.compile(
     r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three|and|but|how|that|when|because|since|so|if)\b)[a-z'-]+\ ){1,4}?
-      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$) | (?:one|ones|any|some)\b(?=\W*$))"""
+      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$) | (?:one|ones|any|some)\b(?=\W*$)) | ^(?:I|we)\b.{1,40}\bof\ (?:it|them|these|those)\b"""
 )
 """What was done to is named in another sentence: by itself it says nothing."""
 _FLEETING: Final = re.compile(
@@ -236,7 +236,7 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         ),
         (
             3.0,
-            r"^i(?:'m| am) (?:not |severely |highly |very |mildly )?(?:allergic|intolerant|lactose|gluten|diabetic|asthmatic|vegan|vegetarian|pescatarian|coeliac|celiac|colou?r-?blind|deaf|blind|left-handed|dyslexic|pregnant|married|single|divorced|engaged|widowed|retired|self-employed|unemployed|autistic|bilingual)\b",
+            r"^i(?:'m| am) (?:not |severely |highly |very |mildly )?(?:allergic|intolerant|lactose|gluten|diabetic|asthmatic|vegan|vegetarian|pescatarian|coeliac|celiac|colou?r[- ]?blind|deaf|blind|left-handed|dyslexic|pregnant|married|single|divorced|engaged|widowed|retired|self-employed|unemployed|autistic|bilingual)\b",
         ),
         (
             3.0,
@@ -385,9 +385,9 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     part of the person's own words.
     """
     text = _trimmed(plain(sentence))
-    if MARK in text or lasting.is_withdrawn(text):
-        return ()
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
+    if MARK in text or lasting.is_withdrawn(text) or (len(clauses) > 1 and lasting.is_introduced(clauses[0])):
+        return ()
     if len(clauses) > 1:
         found = [(clause, _score(clause)) for clause in clauses]
         standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
@@ -450,7 +450,7 @@ _VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I'
 
 def _score(text: str) -> float:
     """Return how much *text* says that lasts; 0 where it is not a statement of the person about themselves."""
-    said = straight(text)
+    said = lasting.with_apostrophes(straight(text))
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
     if _is_standing_rule(said):
