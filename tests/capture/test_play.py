@@ -64,6 +64,8 @@ def test_how_a_part_begins(text: str):
         "You are my maths tutor and I am your student.",
         "Act as a Linux terminal.",
         "You are right and I am wrong.",
+        "To be honest, I'm slow with paperwork.",
+        "You be careful, I'm a bit clumsy.",
         "Let's play chess on Friday.",
         "I play the cello and you are a great help.",
         "I work in game design.",
