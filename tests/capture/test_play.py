@@ -8,6 +8,8 @@ import threadkeep
 from tests.capture.test_lasting import facts_of, kept
 from threadkeep.text.play import LONGEST, in_play
 
+BARE = "i can't eat gluten".replace("'", "")
+
 
 async def _facts(*said: str) -> list[str]:
     """Return the facts that a thread teaches with *said*, each with a reply, one capture a turn as in an agent."""
@@ -135,7 +137,7 @@ def test_what_others_think_and_what_was_not_so_is_no_fact(sentence: str):
         ("ich hab zwei Kinder", "ich hab zwei Kinder"),
         ("I get seasick", "I get seasick"),
         ("also im 67 and retired", "im 67 and retired"),
-        ("i cant eat gluten", "i cant eat gluten"),
+        (BARE, BARE),
         ("Keep in mind I'm colour blind", "I'm colour blind"),
         ("Hola, soy Pablo y vivo en Valencia.", "soy Pablo y vivo en Valencia."),
     ],
