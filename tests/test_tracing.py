@@ -25,6 +25,7 @@ from threadkeep.observability import trace_agent
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA = "ana@x.org"
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TAUGHT = "My favourite colour is ultramarine."
 ASKED = "What is my favourite colour?"
 SECRET = "sk-proj-Zq7Xw2Lr9Tn4Vb6Ym1Kc8Hd3"
@@ -153,6 +154,19 @@ class TestATurn:
         done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
 
         assert done.stdout.strip() == "False"
+
+    def test_without_a_provider_only_a_trace_of_another_process_is_kept(self):
+        code = f"""
+from opentelemetry import context, trace
+from threadkeep.observability import current_traceparent, span
+before = context.get_current()
+with span("x"):
+    assert context.get_current() is before
+with span("x", parent={TRACEPARENT!r}):
+    assert current_traceparent() == {TRACEPARENT!r}
+"""
+
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class Agent:

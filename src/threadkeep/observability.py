@@ -144,7 +144,7 @@ def span(
         parent: A ``traceparent`` of another process, where that is its parent.
     """
     tracer = _tracer()
-    if tracer is None:
+    if tracer is None or (parent is None and isinstance(tracer, sys.modules[_API].ProxyTracer)):  # nothing records
         yield _NOBODY
         return
     known = {key: value for key, value in (attributes or {}).items() if value is not None}

@@ -441,6 +441,21 @@ class TestCommit:
         assert position.sequence == 1
         assert (await storage.changes(ANA, position)).puts == ()
 
+    async def test_small_scans_and_changes_are_read_without_a_reader(self, storage: SqliteStorage) -> None:
+        await commit(storage, "1")
+        position = await storage.position(ANA)
+        await commit(storage, "2")
+
+        assert len((await storage.scan(ANA, prefix=())).items) == 2
+        assert (await storage.changes(ANA, position)).position.sequence == 2
+        assert not storage._connections.reading
+
+    async def test_a_long_scan_is_left_to_a_reader(self, storage: SqliteStorage) -> None:
+        await storage.commit(Batch(ANA, [Put(NOTES, f"k{number:04}", {"data": "x"}) for number in range(900)]))
+
+        assert len((await storage.scan(ANA, prefix=(), limit=800)).items) == 800
+        assert storage._connections.reading
+
 
 class TestErase:
     async def test_what_was_erased_is_nowhere(self, storage: SqliteStorage, tmp_path: Path) -> None:

@@ -60,6 +60,15 @@ class TestGroups:
         assert ended == ["COMMIT"]
         assert [position.sequence for position in positions if isinstance(position, Position)] == list(range(1, 51))
 
+    async def test_what_waits_together_wakes_the_writer_once(self, storage: SqliteStorage):
+        with writer_held_up(storage):
+            tasks = [asyncio.create_task(commit(storage, plain(f"k{i}"))) for i in range(50)]
+            await asyncio.sleep(0)
+
+            assert storage._connections.writer._work_queue.qsize() <= 2  # the writer may not have begun to wait
+
+        assert len({(await task).sequence for task in tasks}) == 50
+
     async def test_one_alone_has_its_own(self, storage: SqliteStorage):
         ended = transactions_of(storage)
 
@@ -121,10 +130,10 @@ class TestGivenUp:
         storage = SqliteStorage(tmp_path / "closing.db", clock=FrozenClock())
         await storage.connect()
         with writer_held_up(storage):
-            tasks = [asyncio.create_task(commit(storage, plain(f"k{i}"))) for i in range(5)]
+            tasks = [asyncio.create_task(commit(storage, plain(f"k{i}"))) for i in range(250)]
             await asyncio.sleep(0)
             closing = asyncio.create_task(storage.close())
             await asyncio.sleep(0)
         await closing
 
-        assert [position.sequence for position in await asyncio.gather(*tasks)] == [1, 2, 3, 4, 5]
+        assert [position.sequence for position in await asyncio.gather(*tasks)] == list(range(1, 251))

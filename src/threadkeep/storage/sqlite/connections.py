@@ -56,6 +56,8 @@ SCRUB_SECONDS: Final = 30.0
 """How long deleted rows may stay in the write-ahead log, where no query reads them."""
 
 _READERS: Final = 4
+_INLINE_STEPS: Final = 10_000
+"""SQLite interrupts a statement on the event loop after so many of its instructions: about 250 rows, or 0.3 ms."""
 TRUNCATE_SECONDS: Final = 1.0
 """How long truncating the log waits for readers; commits wait that long, too."""
 
@@ -116,6 +118,13 @@ def open_reader(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connect
         except BaseException:
             connection.close()
             raise
+    return connection
+
+
+def open_inline_reader(path: Path) -> sqlite3.Connection:
+    """Return a connection for small reads on the event loop: it waits for no lock, and SQLite interrupts long ones."""
+    connection = open_reader(path, seconds=0)
+    connection.set_progress_handler(lambda: True, _INLINE_STEPS)
     return connection
 
 
@@ -407,9 +416,10 @@ class SqliteConnections:
 
         Such reads come before and after every search, and a switch of threads takes longer than they do. They do
         not block the event loop: with a write-ahead log a reader never waits for a writer, each row takes a few
-        pages, and the connection does not wait for file locks. Two threads take turns: each must see what was
-        committed before its call. It fails while the log is recovered or truncated, and with detectors of blocking
-        calls, such as that of ``langgraph dev``; a reader then waits, and raises the real error.
+        pages, the connection does not wait for file locks, and SQLite interrupts what reads much. Two threads take
+        turns: each must see what was committed before its call. It fails while the log is recovered or truncated, and
+        with detectors of blocking calls, such as that of ``langgraph dev``; a reader then waits, and raises the real
+        error.
         """
         try:
             with self._inline_lock:
@@ -491,7 +501,7 @@ def open_connections(path: Path, options: FileOptions, writer: ThreadPoolExecuto
             inode=identity(path),
             birth=birth,
             connection=connection,
-            inline=open_reader(path, seconds=0),
+            inline=open_inline_reader(path),
             writer=writer,
             readers=ThreadPoolExecutor(_READERS, "threadkeep-sqlite-reader"),
         )

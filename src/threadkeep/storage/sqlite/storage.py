@@ -153,13 +153,17 @@ class SqliteStorage(StorageBase):
         position = self._connections.try_read(self._tables.position, partition)
         return await self._read(self._tables.position, partition) if position is None else position
 
-    def _scan_rows(self, query: ScanQuery, *, now: int) -> asyncio.Future[list[tuple[Cursor, Item]]]:
-        return self._read(self._tables.scan, query, now)
+    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
+        rows = self._connections.try_read(self._tables.scan, query, now)
+        return await self._read(self._tables.scan, query, now) if rows is None else rows
 
     async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
-        if since is not None and since == self._connections.try_read(self._tables.position, partition):
-            return ChangedRows(since, reset=False, rows=(), removed=())
-        return await self._read(self._tables.changes, partition, since)
+        changed = None
+        if since is not None:
+            changed = self._connections.try_read(
+                run_transaction, self._path, "DEFERRED", self._tables.changes, partition, since
+            )
+        return await self._read(self._tables.changes, partition, since) if changed is None else changed
 
     async def _list_namespaces(
         self,
@@ -247,6 +251,7 @@ class GroupCommit:
         self._tables = tables
         self._now = now
         self._queue: deque[_QueuedCommit] = deque()
+        self._scheduled = False
 
     def add(
         self,
@@ -260,21 +265,26 @@ class GroupCommit:
         """
         queued = _QueuedCommit(batches, answer, asyncio.get_running_loop().create_future())
         self._queue.append(queued)
-        # Each call submits work; the work that finds the queue empty does nothing.
-        connections.writer.submit(self._work, connections)
+        if not self._scheduled:  # waking the writer's thread costs more than what it writes
+            self._scheduled = True
+            try:
+                connections.writer.submit(self._work, connections)
+            except BaseException:
+                self._scheduled = False
+                raise
         return queued.result
 
     def _work(self, connections: SqliteConnections) -> None:
-        group: list[_QueuedCommit] = []
-        with suppress(IndexError):
-            while len(group) < _GROUP_BATCHES:
-                group.append(self._queue.popleft())
-        if not group:
-            return
-        results = self._commit(connections, group)
-        # If the loop was closed, no caller waits any more.
-        with suppress(RuntimeError):
-            group[0].result.get_loop().call_soon_threadsafe(_set_results, connections, group, results)
+        """Commit what waits; what is added meanwhile has work of its own."""
+        self._scheduled = False  # before the queue is read
+        waiting = len(self._queue)
+        while waiting:
+            group = [self._queue.popleft() for _ in range(min(waiting, _GROUP_BATCHES))]
+            waiting -= len(group)
+            results = self._commit(connections, group)
+            # If the loop was closed, no caller waits any more.
+            with suppress(RuntimeError):
+                group[0].result.get_loop().call_soon_threadsafe(_set_results, connections, group, results)
 
     def _commit(
         self, connections: SqliteConnections, group: Sequence[_QueuedCommit]
