@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.web.conftest import OpenSite
 from tests.web.pages import open_view, panel, say
@@ -70,7 +70,12 @@ class TestConversation:
         page.evaluate(TRANSFER, ["#message", "paste", ["notes.md"]])
         expect(page.locator(".chosen-files")).to_contain_text("notes.md")
         page.get_by_role("button", name="Remove plan.txt").click()
-        say(page, "Sum it up")
+        held: list[Route] = []
+        page.route("**/api/chat/stream_files", held.append)
+        say(page, "Sum it up", wait=False)
+        expect(page.locator(".reply")).to_contain_text("Sending 1 file …")
+        held[0].continue_()
+        expect(page.locator(".reply")).to_contain_text("Noted.")
         expect(page.locator(".sent-files li")).to_have_text(["notes.md"])
         assert live_regions(page) == 1
 

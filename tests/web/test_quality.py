@@ -269,7 +269,7 @@ class TestOtherVersions:
         """The page offers to reload, and goes on working; a server of its version is not named."""
         site = open_site()
         page = site.open()
-        answers = page.get_by_text("The server has another version than this page.")
+        answers = page.locator(".banner").filter(has_text="The server has another version than this page.")
         say(page, "I live in Rome.")
         expect(answers).to_have_count(0)
 

@@ -37,7 +37,7 @@ export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps)
         {parts.map((part, index) => (
           <Part key={part.kind === "text" ? part.messageId : `${part.call.id}-${index}`} part={part} sought={soughtMessage} />
         ))}
-        {running && replyText(turn) === "" ? <p className="thinking">{texts.thinking}</p> : null}
+        {running && replyText(turn) === "" ? <p className="thinking">{progressOf(exchange)}</p> : null}
         {turn.status === "cancelled" ? <p className="quiet">{texts.stopped}</p> : null}
         {turn.status === "error" ? <p className="failed">{turn.error === null ? texts.lostTurn : texts.turnFailed(turn.error.message)}</p> : null}
         {last && turn.status === "interrupted"
@@ -53,6 +53,12 @@ export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps)
     </article>
   );
 });
+
+/** Before the server has begun the run, files are on their way to it. */
+function progressOf(exchange: Exchange): string {
+  const files = exchange.files.length;
+  return files > 0 && lastTurn(exchange).runId === null ? texts.sendingFiles(files) : texts.thinking;
+}
 
 function UserMessage({ chat, exchange, branch, busy, sought }: ExchangeViewProps & { sought: boolean }) {
   const [edits, setEdits] = useState(false);
