@@ -71,7 +71,7 @@ class TestConversation:
         expect(page.locator(".chosen-files")).to_contain_text("notes.md")
         page.get_by_role("button", name="Remove plan.txt").click()
         held: list[Route] = []
-        page.route("**/api/chat/stream_files", held.append)
+        page.route("**/api/chat/stream_files", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks the function
         say(page, "Sum it up", wait=False)
         expect(page.locator(".reply")).to_contain_text("Sending 1 file …")
         held[0].continue_()
