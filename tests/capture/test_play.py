@@ -63,6 +63,7 @@ def test_how_a_part_begins(text: str):
     "text",
     [
         "Act as my therapist.",
+        "Let's pretend I'm a pirate.",
         "You are my maths tutor and I am your student.",
         "Act as a Linux terminal.",
         "You are right and I am wrong.",

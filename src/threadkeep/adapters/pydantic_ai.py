@@ -61,9 +61,21 @@ class MemoryCapability(AbstractCapability[AgentDepsT]):
 
     @override
     async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
-        recalled = [one.memory.text for found in self._found.values() for one in found.memories]
-        await learn(self.tk, _said(result.all_messages()), thread_id=self.thread_id, recalled=recalled)
+        await self._learn(_said(result.all_messages()))
         return result
+
+    @override
+    async def on_run_error(self, ctx: RunContext[AgentDepsT], *, error: BaseException) -> AgentRunResult[Any]:
+        """Learn what the user said to a run that fails; one that is cancelled waits for nothing more."""
+        if isinstance(error, Exception):
+            said = _said(ctx.messages)
+            asked = _question(ModelRequest(parts=[] if ctx.prompt is None else [UserPromptPart(ctx.prompt)]))
+            await self._learn(said if not asked or ("user", asked) in said[-1:] else [*said, ("user", asked)])
+        raise error
+
+    async def _learn(self, said: Sequence[SpokenText]) -> None:
+        recalled = [one.memory.text for found in self._found.values() for one in found.memories]
+        await learn(self.tk, said, thread_id=self.thread_id, recalled=recalled)
 
 
 def _question(message: ModelRequest) -> str:

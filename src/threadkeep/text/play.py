@@ -22,9 +22,10 @@ _READ_CHARACTERS: Final = 400
 
 _ACT: Final = r"(?:role[- ]?play(?:ing)?|game|practi[cs]e|interview|scene|simulation|debate|exercise|rehearsal|improv|adventure|campaign|character)"
 _A_PART: Final = r"(?:(?:an?|the)\ (?!(?:your|my|not|just|so|really|sorry|sure|glad|right|here|also|still|always|currently|trying|looking|using|wondering|asking|great|good|bad|big|huge|real|nice|smart|clever|genius|star|help|legend|bot|model|machine|computer|ai)\b)\w+|(?-i:[A-Z])[\w'-]+)"
+# ``Let's pretend I'm a pirate`` is mostly said for one message, as facts.meant() knows.
 _BEGINS: Final = re.compile(
     rf"""(?ix)\b(?:
-      let'?s\ (?:(?:do|play|start|try|have|make|run)\ )?(?:an?\ |the\ |some\ )?(?:quick\ |little\ |mock\ |short\ )*(?:role[- ]?play|pretend|imagine|simulat\w+|rehears\w+|debate\b|act\ out|improvise|practi[cs]e\ (?:an?|the|my|for)|mock\ \w+)
+      let'?s\ (?:(?:do|play|start|try|have|make|run)\ )?(?:an?\ |the\ |some\ )?(?:quick\ |little\ |mock\ |short\ )*(?:role[- ]?play|simulat\w+|rehears\w+|debate\b|act\ out|improvise|practi[cs]e\ (?:an?|the|my|for)|mock\ \w+)
     | (?:do|play|start|begin|run|want|like|need)\b[^.!?]{{0,30}}\b(?:role[- ]?play|mock\ (?:interview|trial|exam)|dungeon\ master)
     | (?:be|act\ as|are)\ (?:my|the|our|a)\ (?:dungeon|game)\ master
     | (?:you(?:'re|\ are|\ be|'ll\ be|\ will\ be|\ play)|you\ (?:to\ )?(?:be|play)|pretend\ (?:to\ be|you're|you\ are))\ {_A_PART}[^.!?]{{0,60}}?(?:\ and|,)\ (?:I(?:'m|\ am|'ll\ be|\ will\ be|\ play|'ll\ play)|me)\ (?:{_A_PART}|\w+ing\ you\b)

@@ -48,7 +48,7 @@ async def main() -> None:
         await memory.aput(ChatMessage("Noted.", role=MessageRole.ASSISTANT))
         await tk.drain()
         seen = {
-            "long": [one.text for one in await tk.memories.list(owner="cleo") if one.kind == "semantic"],
+            "hard": [one.text for one in await tk.memories.list(owner="cleo") if one.kind == "semantic"],
             "prompts": ["walnuts" in one for one in prompts],
             "kept": "walnuts" in history,
             "memories": [one.text for one in await tk.memories.list(owner="ana") if one.kind == "semantic"],

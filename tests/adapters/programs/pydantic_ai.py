@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
@@ -20,6 +21,10 @@ async def main() -> None:
         prompts.append(str(messages[-1]))
         return ModelResponse(parts=[TextPart("Noted.")])
 
+    def fail(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        message = "the model is away"
+        raise RuntimeError(message)
+
     async with threadkeep.open("memory://", embedder="none") as tk:
 
         async def turn(user: str, thread_id: str, text: str) -> str:
@@ -31,7 +36,12 @@ async def main() -> None:
         await turn("ana", "monday", "I am allergic to walnuts.")
         history = await turn("ana", "tuesday", "What am I allergic to?")
         await turn("bob", "tuesday", "What am I allergic to?")
+        with suppress(RuntimeError):
+            memory = MemoryCapability(tk.for_owner("cleo"), thread_id="failed")
+            await Agent(FunctionModel(fail), capabilities=[memory]).run("I play the cello.")
+        await tk.drain()
         seen = {
+            "hard": [one.text for one in await tk.memories.list(owner="cleo") if one.kind == "semantic"],
             "prompts": ["walnuts" in one for one in prompts],
             "kept": "walnuts" in history,
             "memories": [one.text for one in await tk.memories.list(owner="ana") if one.kind == "semantic"],
