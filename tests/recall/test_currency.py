@@ -135,12 +135,22 @@ class TestFindEarlier:
         rooms = [f"Room {number} is green." for number in range(6)]
         memories = told("My laptop is a Lenovo.", *rooms, "Went with an Asus.")
         alike = cosines(8, 0.1)
-        alike[7, 0] = alike[0, 7] = 0.45
+        alike[7, 0] = alike[0, 7] = 0.39
         best, worst = np.array([3.0, *[-1.0] * 6, 2.9]), np.array([3.0, *[2.9] * 6, -3.0])
 
         found = [find_earlier(memories, alike, "", strength) for strength in (best, worst)]
 
         assert found == [{0: 7}, {}]
+
+    def test_what_had_replaced_the_same_needs_less(self):
+        """A return to the first value tells that the one between is over, too."""
+        memories = told("Our main branch is main.", "We renamed it to trunk.", "It's back to main again.")
+        alike = cosines(3, 0.25)
+        alike[0, 1] = alike[1, 0] = alike[0, 2] = alike[2, 0] = 0.4
+
+        found = find_earlier(memories, alike)
+
+        assert found == {0: 2, 1: 2}
 
     def test_each_of_several_old_values_is_earlier(self):
         """The newest replaces the one before it, and what that one had replaced."""
