@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from threadkeep.capture.extractors import Extractor
-    from threadkeep.capture.queue_backends import Engine
+    from threadkeep.capture.queue import Engine
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine
@@ -221,7 +221,7 @@ def create_queue_backend(settings: Settings, clock: Clock, telemetry: Telemetry)
         msg = f"THREADKEEP_QUEUE is procrastinate, which needs {variable}; set it to where its PostgreSQL is."
         raise SettingsError(msg, variable=variable)
     with optional_import("THREADKEEP_QUEUE", extra="procrastinate", variable="THREADKEEP_QUEUE"):
-        from threadkeep.capture.queue_backends.procrastinate import ProcrastinateEngine
+        from threadkeep.capture.procrastinate import ProcrastinateEngine
     pool = create_postgres_pool(dsn.get_secret_value(), settings, variable=variable)
     return ProcrastinateEngine(
         dsn.get_secret_value(),
@@ -393,7 +393,7 @@ def create_extractor(
 
     fields = None
     if schema is not None:
-        from threadkeep.capture.extractors.schemas import parse_schema
+        from threadkeep.capture.extractors.structured import parse_schema
 
         fields = parse_schema(schema)
     return StructuredExtractor(made, told, timeout=timeout, fields=fields)

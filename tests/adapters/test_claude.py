@@ -13,8 +13,7 @@ from anthropic.lib.tools import ToolError
 
 import threadkeep
 from tests.fakes.model_server import ModelServer, ToolCalls
-from threadkeep.adapters.claude import AsyncClaudeMemoryTool, ClaudeMemoryTool
-from threadkeep.adapters.memory_files import MAX_CHARACTERS, MAX_FILES
+from threadkeep.adapters.claude import MAX_CHARACTERS, MAX_FILES, AsyncClaudeMemoryTool, ClaudeMemoryTool
 from threadkeep.errors import OwnerRequiredError
 
 NOTES = "/memories/notes.md"
@@ -122,7 +121,7 @@ async def test_simultaneous_edits_are_all_kept(tk: threadkeep.Threadkeep):
 
 async def test_the_number_of_files_is_limited(tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
     assert MAX_FILES == 1_000
-    monkeypatch.setattr("threadkeep.adapters.memory_files.MAX_FILES", 2)
+    monkeypatch.setattr("threadkeep.adapters.claude.MAX_FILES", 2)
     with pytest.raises(ToolError, match="files already"):
         await called(tk, *(create(f"/memories/{n}.md", "x") for n in range(3)))
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.capture.models import Candidate
 from threadkeep.capture.reconcile import (
+    MAX_SOURCES,
     Add,
     Contradiction,
     Decision,
@@ -23,7 +24,6 @@ from threadkeep.capture.reconcile import (
     reconcile,
     writes,
 )
-from threadkeep.capture.slot_history import MAX_SOURCES
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.codec import memory_of, value_of
 from threadkeep.memories.models import Approval, Memory, Source, corrected

@@ -14,7 +14,7 @@ from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.collections.models import collection
 from threadkeep.collections.service import MAX_PARTS
-from threadkeep.documents.chunks import PART_CHARACTERS
+from threadkeep.documents.reader import PART_CHARACTERS
 from threadkeep.errors import (
     CollectionNotFoundError,
     DocumentNotFoundError,

@@ -11,8 +11,7 @@ from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import line
-from threadkeep.text.changes import change_in
-from threadkeep.text.claims import asks_for_several, parse_claim
+from threadkeep.text.claims import asks_for_several, change_in, parse_claim
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 

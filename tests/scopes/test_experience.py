@@ -17,7 +17,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.memories.models import Source
 from threadkeep.models.langchain import work_steps
-from threadkeep.scopes.experience import corrections_in, procedures
+from threadkeep.scopes.service import corrections_in, procedures
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 AGENT: Final = Owner("ops", kind="agent")

@@ -24,8 +24,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.storage.redis.errors import to_storage_error
-from threadkeep.storage.redis.server import durability_advice
-from threadkeep.storage.redis.storage import RedisStorage
+from threadkeep.storage.redis.storage import RedisStorage, durability_advice
 from threadkeep.testing.clock import FrozenClock
 from threadkeep_conformance.servers import RedisServer
 

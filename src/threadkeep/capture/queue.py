@@ -1,8 +1,9 @@
-"""The outbox: takes turn records for a worker by leases, and keeps aside what failed too often.
+"""The queue of turn records: leases them to workers, keeps aside what failed too often, and says how workers are woken.
 
 A worker takes records by a commit that names it and makes them due again when its lease ends. So a record
 that is not finished becomes due again, whatever became of the worker. The commit is the one that records a turn where
-a worker of the same process learns from it soon.
+a worker of the same process learns from it soon. An engine only wakes workers: a lost wake-up delays, a repeated one
+changes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of, turns_namespace
@@ -24,6 +25,76 @@ from threadkeep.storage.interface import Batch, Item, Put, Ref, Storage, iterate
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.observability import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class DueTurns:
+    """What a worker found to do.
+
+    Attributes:
+        keys: Threads with turns that are due, the longest waiting first.
+        next_at: When there may be more, as far as is known.
+    """
+
+    keys: tuple[str, ...]
+    next_at: datetime | None
+
+
+class Work(Protocol):
+    """What an engine calls, on the loop that it was started on; safe to call from many tasks at once."""
+
+    async def find(self, *, woken: bool = False) -> DueTurns:
+        """Look for what waits.
+
+        Args:
+            woken: Whether this is only because of a wake-up, or because a thread was learnt from: then the storage is
+                not asked if this process knows which turns wait.
+
+        Raises:
+            StorageError: The storage does not answer; try again later.
+        """
+        ...
+
+    async def learn(self, key: str | None = None) -> bool:
+        """Take the turns of the thread with this key, by a lease, and learn from them to the end.
+
+        Where that thread is not among those that wait longest, or none is named, it takes the one that does.
+        Cancelled, it gives back what it has not finished.
+
+        Returns:
+            Whether there was anything to do.
+
+        Raises:
+            StorageError: The storage does not answer; what was taken is anybody's when its lease ends.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Wakes workers for recorded turns."""
+
+    name: str
+    """``embedded``, ``procrastinate``, …"""
+
+    workers: int
+    """How many threads this process learns from at once; 0: it leaves that to others."""
+
+    @property
+    def learns_here(self) -> bool:
+        """Whether turns that this process records are learnt from by this process, and soon."""
+        ...
+
+    async def start(self, work: Work) -> None:
+        """Begin to serve; the second call does nothing. It does not fail because something is away."""
+        ...
+
+    def wake(self, key: str, *, at: datetime | None = None) -> None:
+        """Say that turns of the thread with this key wait, from *at* on. It neither blocks nor raises."""
+        ...
+
+    async def stop(self) -> None:
+        """Take nothing more, and cancel what is being learnt from: cancelled work gives back what it had."""
+        ...
 
 
 WORKER_DIED: Final = "The worker that had it did not come back."

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
-from threadkeep.capture.turn_recall import TurnRecall
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
@@ -22,6 +21,7 @@ from threadkeep.capture.turns import (
     WITHOUT_MEMORY,
     Branch,
     SpokenTurn,
+    TurnRecall,
     TurnRecord,
     done,
     newest_put,

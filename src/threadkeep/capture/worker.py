@@ -16,8 +16,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
-from threadkeep.capture.queue import MAX_TAKEN, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
-from threadkeep.capture.queue_backends import DueTurns, Engine
+from threadkeep.capture.queue import MAX_TAKEN, DueTurns, Engine, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
 from threadkeep.concurrency import Priority, current_priority
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
@@ -25,7 +24,7 @@ from threadkeep.ids import ThreadId, TurnId, new_id
 from threadkeep.storage.interface import Ref, Storage
 
 if TYPE_CHECKING:
-    from threadkeep.capture.queue_backends import Work
+    from threadkeep.capture.queue import Work
     from threadkeep.clock import Clock
     from threadkeep.observability import Telemetry
 
@@ -44,7 +43,7 @@ class EmbeddedEngine:
     Args:
         clock: What the time is.
         telemetry: Counts and logs what was survived.
-        workers: See :class:`~threadkeep.capture.queue_backends.Engine`.
+        workers: See :class:`~threadkeep.capture.queue.Engine`.
         poll: How often to look for what another process left.
     """
 
@@ -63,22 +62,22 @@ class EmbeddedEngine:
 
     @property
     def learns_here(self) -> bool:
-        """See :class:`threadkeep.capture.queue_backends.Engine`: while it serves, and the storage answers."""
+        """See :class:`threadkeep.capture.queue.Engine`: while it serves, and the storage answers."""
         return self._serving is not None and not self._serving.done() and not self._paused
 
     async def start(self, work: Work) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.start`."""
+        """See :meth:`threadkeep.capture.queue.Engine.start`."""
         if self.workers and (self._serving is None or self._serving.done()):
             self._serving = asyncio.get_running_loop().create_task(self._serve(work), name="threadkeep-capture")
 
     def wake(self, key: str, *, at: datetime | None = None) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.wake`; what waits until *at* is found by looking."""
+        """See :meth:`threadkeep.capture.queue.Engine.wake`; what waits until *at* is found by looking."""
         del key
         if at is None:
             self._woken.set()
 
     async def stop(self) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.stop`."""
+        """See :meth:`threadkeep.capture.queue.Engine.stop`."""
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.cancel()
@@ -253,7 +252,7 @@ class Queue:
                     del self._watchers[key]
 
     async def find(self, *, woken: bool = False) -> DueTurns:
-        """See :meth:`threadkeep.capture.queue_backends.Work.find`."""
+        """See :meth:`threadkeep.capture.queue.Work.find`."""
         found: tuple[str, ...] = ()
         if not woken or self._unknown:
             ready = await self._ready(self._hurried)
@@ -261,7 +260,7 @@ class Queue:
         return DueTurns(self._with_own(found), self._next_at)
 
     async def learn(self, key: str | None = None) -> bool:
-        """See :meth:`threadkeep.capture.queue_backends.Work.learn`."""
+        """See :meth:`threadkeep.capture.queue.Work.learn`."""
         if key in self._own and key not in self._running:
             claim = self._own.pop(key)
             async with self._at(key):

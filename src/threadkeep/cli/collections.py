@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from json import loads as parse_json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,12 +23,28 @@ from threadkeep.cli.output import (
     read,
     run,
 )
-from threadkeep.documents.files import find_files
 from threadkeep.errors import InvalidInputError, RevisionConflictError, ThreadkeepError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.collections.models import Ingested, Passage
+
+
+def find_files(paths: Iterable[Path]) -> list[Path]:
+    """Return *paths* with every folder replaced by the files below it, in order of their names.
+
+    Hidden files and folders are left out, and links to folders are not followed.
+    """
+    return list(dict.fromkeys(file for path in paths for file in (_files_below(path) if path.is_dir() else [path])))
+
+
+def _files_below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [Path(parent, name) for name in sorted(names) if not name.startswith(".")]
+    return found
+
 
 app = typer.Typer(
     cls=CommandGroup, help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True

@@ -25,7 +25,7 @@ from langgraph.runtime import Runtime
 from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
-from threadkeep.capture.turn_recall import TurnRecall
+from threadkeep.capture.turns import TurnRecall
 from threadkeep.concurrency import until_available
 from threadkeep.errors import (
     ClosedError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
-from threadkeep.text.changes import change_in
+from threadkeep.text.claims import change_in
 from threadkeep.text.facts import is_filler, is_request
 from threadkeep.text.tokenizing import tokenise
 

@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from threadkeep.models.base import EMBEDDER
-from threadkeep.profile.filling import SlotMemory, SlotProbe, closest, fill, to_probe, vectors_of
-from threadkeep.profile.matching import ExampleVectors, ProfileMatcher
-from threadkeep.profile.requests import acts_for_user
+from threadkeep.profile.matching import (
+    ExampleVectors,
+    ProfileMatcher,
+    SlotMemory,
+    SlotProbe,
+    acts_for_user,
+    closest,
+    fill,
+    to_probe,
+    vectors_of,
+)
 from threadkeep.profile.schema import Profile, SlotValue
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line

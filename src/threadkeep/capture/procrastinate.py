@@ -20,7 +20,7 @@ from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from threadkeep.errors import ClosedError, StorageError, StorageUnavailableError
 
 if TYPE_CHECKING:
-    from threadkeep.capture.queue_backends import Work
+    from threadkeep.capture.queue import Work
     from threadkeep.observability import Telemetry
 
 QUEUE: Final = "threadkeep"
@@ -42,7 +42,7 @@ class ProcrastinateEngine:
         dsn: Where procrastinate's PostgreSQL is.
         location: The same, for people.
         telemetry: Counts and logs what was survived.
-        workers: See :class:`~threadkeep.capture.queue_backends.Engine`.
+        workers: See :class:`~threadkeep.capture.queue.Engine`.
         debounce: How long after a turn its thread's job is due.
         migrate: Whether procrastinate's tables are made where there are none.
     """
@@ -73,11 +73,11 @@ class ProcrastinateEngine:
 
     @property
     def learns_here(self) -> bool:
-        """See :class:`threadkeep.capture.queue_backends.Engine`: any worker may get a job."""
+        """See :class:`threadkeep.capture.queue.Engine`: any worker may get a job."""
         return False
 
     async def start(self, work: Work) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.start`; it retries while the server is away."""
+        """See :meth:`threadkeep.capture.queue.Engine.start`; it retries while the server is away."""
         if self._tasks:
             return
         loop = asyncio.get_running_loop()
@@ -106,13 +106,13 @@ class ProcrastinateEngine:
         self._tasks.append(loop.create_task(self._again("capture.worker", look), name="threadkeep-look"))
 
     def wake(self, key: str, *, at: datetime | None = None) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.wake`; the job is deferred by a task of its own."""
+        """See :meth:`threadkeep.capture.queue.Engine.wake`; the job is deferred by a task of its own."""
         if len(self._to_tell) < _MOST_TO_TELL:  # what is left out is found by looking
             self._to_tell.setdefault(key, at)
             self._told.set()
 
     async def stop(self) -> None:
-        """See :meth:`threadkeep.capture.queue_backends.Engine.stop`."""
+        """See :meth:`threadkeep.capture.queue.Engine.stop`."""
         tasks, self._tasks = self._tasks, []
         with suppress(TimeoutError, ConnectorException, psycopg.Error, StorageError):
             async with asyncio.timeout(_FLUSH_SECONDS):
