@@ -36,7 +36,7 @@ PURE_MODULES: Final = (
     "search/scoring.py",
     "storage/encoding.py",
     "storage/rows.py",
-    "text/block.py",
+    "text/quoted.py",
     "text/redaction.py",
     "text/sentences.py",
     "text/tokenizing.py",

@@ -544,7 +544,7 @@ class Threadkeep:
             text: What the file says.
             name: What the file is called; at most 200 characters are kept.
         """
-        from threadkeep.text.pastes import quoted_attachment
+        from threadkeep.text.quoted import quoted_attachment
 
         return quoted_attachment(text, name=name)
 
@@ -569,7 +569,7 @@ class Threadkeep:
         Raises:
             StorageError: Nothing was recorded; the next turn records it.
         """
-        from threadkeep.checkpoints.thread_ids import thread_id_from
+        from threadkeep.checkpoints.head import thread_id_from
         from threadkeep.models.langchain import plain_messages
 
         resolved, plain = self._scope.resolve(owner), plain_messages(messages)

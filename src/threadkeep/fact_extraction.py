@@ -13,7 +13,7 @@ from threadkeep.capture.learning import judged, learnt
 from threadkeep.capture.models import Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.turns import pending, split
-from threadkeep.checkpoints.thread_ids import thread_id_from
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.clock import SystemClock
 from threadkeep.container import Services
 from threadkeep.errors import InvalidInputError, OwnerMismatchError, SettingsError

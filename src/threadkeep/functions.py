@@ -38,7 +38,7 @@ from threadkeep.memories.models import Kind, Memory, Source, distinct, recallabl
 from threadkeep.observability import log, trace_agent
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled, cross_thread_context, memory_context_text
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.registry import resolve_settings
 from threadkeep.runs import Run
 from threadkeep.settings import Settings

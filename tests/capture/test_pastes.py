@@ -8,7 +8,7 @@ import pytest
 
 import threadkeep
 from threadkeep.testing import FrozenClock, HashingEmbedder
-from threadkeep.text.pastes import pasted_paragraphs, quoted_attachment
+from threadkeep.text.quoted import pasted_paragraphs, quoted_attachment
 from threadkeep.text.sentences import sentences
 
 LETTER = "I own a boat called Nina and I live in Bergen."

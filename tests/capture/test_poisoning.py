@@ -32,7 +32,7 @@ from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
-from threadkeep.text.block import END, HEADING, quoted_statements
+from threadkeep.text.quoted import END, HEADING, quoted_statements
 from threadkeep.text.redaction import redact
 
 PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"

@@ -31,7 +31,7 @@ from threadkeep.errors import (
 from threadkeep.storage.interface import Batch, Position
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.text.block import HEADING
+from threadkeep.text.quoted import HEADING
 
 ANA = "ana@x.org"
 FACT = "My passport is in the blue drawer."

@@ -13,11 +13,11 @@ from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, OwnerMismatchError, SlotNotFoundError
 from threadkeep.memories.models import Source
 from threadkeep.profile.schema import ProfileSlot
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 from threadkeep.testing.clock import START, FrozenClock
-from threadkeep.text.block import quoted_statements, strip_blocks
+from threadkeep.text.quoted import quoted_statements, strip_blocks
 
 BOOK = "Book me a table for Thursday."
 BOAT = ProfileSlot("boat", "The user's boat.", words=("boat", "yacht"), asked=("harbour", "sail*"))

@@ -13,7 +13,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.selection import estimate_tokens, fit, is_contained, normalised
+from threadkeep.recall.packing import estimate_tokens, fit, is_contained, normalised
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FRAME = "[begin]\n[end]"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source
-from threadkeep.recall.excerpts import WHOLE, excerpt, is_unchanged
+from threadkeep.recall.packing import WHOLE, excerpt, is_unchanged
 from threadkeep.search.query import Query, parse_query
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.recall.models import Recall, block, cross_thread_context, memory_context_text
-from threadkeep.text.block import BULLETS_HEADING, END, HEADING, quoted_statements, strip_blocks
+from threadkeep.text.quoted import BULLETS_HEADING, END, HEADING, quoted_statements, strip_blocks
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"

@@ -23,7 +23,8 @@ from threadkeep.models.base import Message
 from threadkeep.models.local import LocalEmbedder
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
-from threadkeep.recall.selection import QUESTIONS_AT_FIRST, estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.selection import QUESTIONS_AT_FIRST
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Changes, Partition, Position, Put

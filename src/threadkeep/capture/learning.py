@@ -25,7 +25,7 @@ from threadkeep.memories import codec as shapes
 from threadkeep.memories.audited_writer import AuditedWriter, head_of
 from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Kind, Memory, Speaker
-from threadkeep.memories.repository import Searcher
+from threadkeep.memories.reader import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
 from threadkeep.proposals.models import Proposal, Verdict, proposal_put

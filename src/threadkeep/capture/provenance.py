@@ -16,7 +16,7 @@ from typing import Final
 from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
 from threadkeep.models.base import Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
-from threadkeep.text.pastes import is_pasted
+from threadkeep.text.quoted import is_pasted
 from threadkeep.text.redaction import MARK, redact
 from threadkeep.text.semantics import (
     WEAK,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.repository import Searcher
+    from threadkeep.memories.reader import Searcher
     from threadkeep.proposals.models import Policy
 
 _WAITING: Final = 500

@@ -20,7 +20,7 @@ from threadkeep.memories.models import Kind
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
 from threadkeep.text import play
-from threadkeep.text.block import strip_blocks
+from threadkeep.text.quoted import strip_blocks
 from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:

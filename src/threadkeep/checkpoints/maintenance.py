@@ -18,8 +18,7 @@ from threadkeep.checkpoints.codec import (
     value_refs,
 )
 from threadkeep.checkpoints.directory import thread_partition
-from threadkeep.checkpoints.head import Head
-from threadkeep.checkpoints.thread_ids import thread_id_from
+from threadkeep.checkpoints.head import Head, thread_id_from
 from threadkeep.checkpoints.thread_store import EXPIRY
 from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError, ThreadMovedOnError
 from threadkeep.identity import owner_of_label

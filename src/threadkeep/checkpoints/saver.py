@@ -35,10 +35,9 @@ from threadkeep.checkpoints.codec import (
     patch_type_allowlist,
 )
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
-from threadkeep.checkpoints.head import Write, admit, busy
+from threadkeep.checkpoints.head import Target, Write, admit, busy, claimed_owner_of, come_after, run_of, thread_id_from
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
-from threadkeep.checkpoints.thread_ids import Target, claimed_owner_of, come_after, run_of, thread_id_from
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for

@@ -114,7 +114,7 @@ class Conversation:
     """
 
     def __init__(self, tk: Threadkeep, user: str, thread: str | None, *, json: bool) -> None:
-        from threadkeep.checkpoints.thread_ids import thread_id_from
+        from threadkeep.checkpoints.head import thread_id_from
         from threadkeep.models.langchain import OfflineChatModel
 
         self.ended = False
@@ -209,7 +209,7 @@ class Conversation:
         return self._rows()
 
     def _switch(self, name: str, thread: str) -> str:
-        from threadkeep.checkpoints.thread_ids import thread_id_from
+        from threadkeep.checkpoints.head import thread_id_from
 
         if name == "/new":
             self._thread_id = _new_thread()

@@ -16,7 +16,7 @@ from threadkeep.ids import new_id
 from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, WindowEntry, WindowPlan
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.text.sentences import SpokenMessage
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
@@ -259,3 +259,17 @@ def _current_config(runtime: object) -> Mapping[str, Any]:
         return get_config() if config is None else config
     except RuntimeError:
         return {}
+
+
+def written_by_a_model(config: Mapping[str, Any]) -> bool:
+    """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
+
+    A run that was given a thread id of its own has a namespace of its own, too; then only the
+    metadata, which are handed down, name the tool call.
+    """
+    own = str(config.get("configurable", {}).get("checkpoint_ns", ""))
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    handed_down = str(metadata.get("checkpoint_ns", ""))
+    # The last part is the node that runs: of a tool that is "tools", too.
+    parts = [*own.split("|")[:-1], *(handed_down.split("|")[:-1] if handed_down == own else handed_down.split("|"))]
+    return any(part.split(":")[0] == "tools" for part in parts)

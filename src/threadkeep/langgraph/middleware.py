@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware
@@ -51,9 +51,10 @@ from threadkeep.langgraph.identity import (
     require_agreement,
     thread_id_of,
     uses_our_checkpointer,
+    written_by_a_model,
 )
-from threadkeep.langgraph.tools import written_by_a_model
-from threadkeep.models.langchain import PlainMessages, plain_messages, work_steps
+from threadkeep.models.base import replied_to
+from threadkeep.models.langchain import PlainMessages, count_user_messages, work_steps
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, log, span
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
 from threadkeep.recall.service import RecallRequest
@@ -502,7 +503,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
             return messages[_input_start(messages, run, given) :]
         if foreign_saver(config) is not None:
-            return _answered(messages, _input_start(messages, run, given))
+            return replied_to(messages, _input_start(messages, run, given))
         return messages
 
     async def _record_resumed(
@@ -635,30 +636,10 @@ def _input_start(messages: PlainMessages, run: CurrentRun | None, stored: int = 
         stored: How many messages the run was given that asked the question which *run* answers; 0: it answers none.
     """
     newest = start = messages.newest_human[0]
-    given = 1 if run is None else stored or _count_user_messages(run.root.inputs)
+    given = 1 if run is None else stored or count_user_messages(run.root.inputs)
     while start > 0 and newest - start + 1 < given and messages[start - 1].role == "user":
         start -= 1
     return start
-
-
-def _count_user_messages(inputs: object) -> int:
-    """Return how many messages of the user the input of a graph holds; 0: it is no input with messages."""
-    given: Any = cast("Mapping[str, Any]", inputs).get("messages") if isinstance(inputs, Mapping) else None
-    listed = cast("list[Any]", given) if isinstance(given, list) else [given]
-    try:
-        return sum(one.role == "user" for one in plain_messages(listed)) if given else 0
-    except InvalidInputError:
-        return 0
-
-
-def _answered(messages: Sequence[Message], start: int) -> list[Message]:
-    """Leave out inputs before *start* without a reply: another user's attempt that was refused leaves one there."""
-    after = [*messages[1:], None]
-    return [
-        one
-        for place, (one, then) in enumerate(zip(messages, after, strict=True))
-        if place >= start or one.role != "user" or then is None or then.role != "user"
-    ]
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

@@ -18,9 +18,9 @@ from langgraph.constants import END
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.checkpoints.leases import STRATEGY
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError, ThreadMovedOnError
 from threadkeep.identity import claimed_owner
 from threadkeep.ids import ThreadId

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.checkpoints.directory import checked_metadata, checked_title
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
-from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import (
     ConflictError,
     InvalidInputError,

@@ -18,7 +18,7 @@ from langgraph.types import interrupt
 from threadkeep.capture.provenance import Backing, backing
 from threadkeep.errors import InvalidInputError, OptedOutError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
+from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of, written_by_a_model
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.models.langchain import plain_messages
@@ -323,20 +323,6 @@ class TurnSoFar:
     @property
     def _said(self) -> list[str]:
         return [message.text for message in self._messages if message.role == "user"]
-
-
-def written_by_a_model(config: Mapping[str, Any]) -> bool:
-    """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
-
-    A run that was given a thread id of its own has a namespace of its own, too; then only the
-    metadata, which are handed down, name the tool call.
-    """
-    own = str(config.get("configurable", {}).get("checkpoint_ns", ""))
-    metadata: Mapping[str, Any] = config.get("metadata") or {}
-    handed_down = str(metadata.get("checkpoint_ns", ""))
-    # The last part is the node that runs: of a tool that is "tools", too.
-    parts = [*own.split("|")[:-1], *(handed_down.split("|")[:-1] if handed_down == own else handed_down.split("|"))]
-    return any(part.split(":")[0] == "tools" for part in parts)
 
 
 def _newest_turn(messages: Sequence[Message]) -> tuple[Message, ...]:

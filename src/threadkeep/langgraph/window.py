@@ -18,7 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.types import Command
 
-from threadkeep.checkpoints.thread_ids import thread_id_from
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.errors import ContextTooLargeError, OwnerRequiredError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import (
@@ -42,7 +42,7 @@ from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_o
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.registry import create_helper_model
 from threadkeep.text.sentences import SpokenMessage, cut_to, extractive_summary
 

@@ -23,8 +23,7 @@ from threadkeep.memories.audited_writer import (
 from threadkeep.memories.codec import memory_of, moment_of, put_of, rows_of
 from threadkeep.memories.labels import MAX_METADATA, MAX_TAGS
 from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted, recallable
-from threadkeep.memories.reader import MemoryReader
-from threadkeep.memories.repository import Searcher
+from threadkeep.memories.reader import MemoryReader, Searcher
 from threadkeep.storage.interface import Delete, Embedding, Operation, Ref, Storage
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 

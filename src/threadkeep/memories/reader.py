@@ -1,4 +1,4 @@
-"""Reads of an owner's memories: by id, in the order of their last changes, and all of them."""
+"""Reads of an owner's memories: by id, in the order of their last changes, all of them, and what a search offers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of
-from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storage, read_items
+from threadkeep.memories.models import Memory
+from threadkeep.storage.interface import PAGE_SIZE, Embedding, Item, Namespace, Partition, Ref, Storage, read_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
-    from threadkeep.memories.models import Memory
 
 _NEWEST: Final = 1000
 _CHANGED: Final = attrgetter("updated_at", "revision")
@@ -170,3 +170,48 @@ def _places(label: str) -> tuple[Namespace, ...]:
 def _not_found(memory_id: str) -> MemoryNotFoundError:
     msg = f"Memory {memory_id[:80]!r} of this owner was not found; list the memories."
     return MemoryNotFoundError(msg, memory_id=memory_id)
+
+
+class SearchHit(Protocol):
+    """Where a search found something."""
+
+    @property
+    def namespace(self) -> Namespace:
+        """Of the item."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Of the item."""
+        ...
+
+
+class SearchHits(Protocol):
+    """What a search found, best first."""
+
+    @property
+    def hits(self) -> Sequence[SearchHit]:
+        """What was found."""
+        ...
+
+
+class Searcher(Protocol):
+    """Makes vectors, and finds what is like a text in a partition."""
+
+    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
+        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
+        ...
+
+    async def ranking(
+        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
+    ) -> SearchHits:
+        """Return what is most like *query* below *prefixes*."""
+        ...
+
+    async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
+        """Return where the memories are that may say the same as one of *texts*, or answer the same question."""
+        ...
+
+    def refresh(self, partition: Partition) -> None:
+        """Begin to read what is new in *partition*, if it is held; the next search finds it read."""
+        ...

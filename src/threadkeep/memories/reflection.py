@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.repository import MemoryRepository, Searcher
+    from threadkeep.memories.reader import Searcher
+    from threadkeep.memories.repository import MemoryRepository
     from threadkeep.observability import Telemetry
     from threadkeep.proposals.tombstones import Tombstones
     from threadkeep.storage.interface import Partition, Storage

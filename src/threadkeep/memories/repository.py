@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 from weakref import WeakValueDictionary
 
 from threadkeep.concurrency import retry_conflicts
@@ -42,14 +42,12 @@ from threadkeep.memories.models import (
     statements_of,
     without_sentences,
 )
-from threadkeep.memories.reader import MemoryReader, require_one
+from threadkeep.memories.reader import MemoryReader, Searcher, require_one
 from threadkeep.storage.interface import (
     Delete,
     Embedding,
     Item,
-    Namespace,
     Operation,
-    Partition,
     Put,
     Ref,
     Storage,
@@ -63,51 +61,6 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.proposals.tombstones import Tombstones
-
-
-class SearchHit(Protocol):
-    """Where a search found something."""
-
-    @property
-    def namespace(self) -> Namespace:
-        """Of the item."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Of the item."""
-        ...
-
-
-class SearchHits(Protocol):
-    """What a search found, best first."""
-
-    @property
-    def hits(self) -> Sequence[SearchHit]:
-        """What was found."""
-        ...
-
-
-class Searcher(Protocol):
-    """Makes vectors, and finds what is like a text in a partition."""
-
-    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
-        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
-        ...
-
-    async def ranking(
-        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
-    ) -> SearchHits:
-        """Return what is most like *query* below *prefixes*."""
-        ...
-
-    async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
-        """Return where the memories are that may say the same as one of *texts*, or answer the same question."""
-        ...
-
-    def refresh(self, partition: Partition) -> None:
-        """Begin to read what is new in *partition*, if it is held; the next search finds it read."""
-        ...
 
 
 _BATCH: Final = 500

@@ -160,3 +160,13 @@ class ImmediateEmbedder(Protocol):
         It takes some milliseconds at most: the vectors are cached, or the model is loaded and the texts are short.
         """
         ...
+
+
+def replied_to(messages: Sequence[Message], start: int) -> list[Message]:
+    """Leave out inputs before *start* without a reply: another user's attempt that was refused leaves one there."""
+    after = [*messages[1:], None]
+    return [
+        one
+        for place, (one, then) in enumerate(zip(messages, after, strict=True))
+        if place >= start or one.role != "user" or then is None or then.role != "user"
+    ]

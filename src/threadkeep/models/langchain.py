@@ -1,14 +1,14 @@
 """Every provider through LangChain: chat models, embedders, and their messages as our own.
 
-The only module of this room that imports LangChain. What a provider says when it fails may quote a key, so neither
-its words nor itself go on: our errors name the type, the status and the variable that is missing.
+What a provider says when it fails may quote a key, so neither its words nor itself go on: our errors name the type,
+the status and the variable that is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, overload
@@ -36,7 +36,7 @@ from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, Model
 from threadkeep.ids import MessageId
 from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, Message, Role, ToolCall, WorkStep
 from threadkeep.models.cache import VectorCache
-from threadkeep.text.block import quoted_statements
+from threadkeep.text.quoted import quoted_statements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -552,3 +552,13 @@ def _sendable(text: str) -> str:
     encoded = text.strip()[:MAX_CHARACTERS].encode("utf-8", "replace")
     whole = (encoded if encoded.isascii() else encoded[:MAX_BYTES]).decode("utf-8", "ignore").replace("\x00", " ")
     return whole if whole.strip() else EMPTY
+
+
+def count_user_messages(inputs: object) -> int:
+    """Return how many messages of the user the input of a graph holds; 0: it is no input with messages."""
+    given: Any = cast("Mapping[str, Any]", inputs).get("messages") if isinstance(inputs, Mapping) else None
+    listed = cast("list[Any]", given) if isinstance(given, list) else [given]
+    try:
+        return sum(one.role == "user" for one in plain_messages(listed)) if given else 0
+    except InvalidInputError:
+        return 0

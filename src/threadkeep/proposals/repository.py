@@ -53,7 +53,8 @@ from threadkeep.text.semantics import gist_of, same_meaning, same_words
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.repository import MemoryRepository, Searcher
+    from threadkeep.memories.reader import Searcher
+    from threadkeep.memories.repository import MemoryRepository
     from threadkeep.observability import Telemetry
     from threadkeep.proposals.reader import PolicyRepository
     from threadkeep.proposals.tombstones import Tombstones

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.repository import Searcher
+    from threadkeep.memories.reader import Searcher
 
 NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from threadkeep.memories.models import ASKED, SAID, Memory
-from threadkeep.recall.excerpts import statement_in
+from threadkeep.recall.packing import statement_in
 from threadkeep.text.claims import FEATURES, asks_for_several, compare
 from threadkeep.text.semantics import normalised
 

@@ -24,7 +24,7 @@ from threadkeep.profile.matching import (
 from threadkeep.profile.schema import Profile, SlotValue
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.search.query import Query
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ProfileReader:
         clock: Tells which memories are valid.
         slots: The schema.
         mode: When a block has profile lines.
-        budget_tokens: Upper bound of these lines, by :func:`~threadkeep.recall.selection.estimate_tokens`.
+        budget_tokens: Upper bound of these lines, by :func:`~threadkeep.recall.packing.estimate_tokens`.
     """
 
     def __init__(

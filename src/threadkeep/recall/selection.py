@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
-from threadkeep.recall.excerpts import excerpt
 from threadkeep.recall.models import Recalled, line
+from threadkeep.recall.packing import ContextPacker, excerpt, normalised
 from threadkeep.recall.relevance import concerns, matters
-from threadkeep.text.block import END, HEADING
 from threadkeep.text.facts import is_filler
+from threadkeep.text.quoted import END, HEADING
 from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:
@@ -32,35 +30,30 @@ if TYPE_CHECKING:
     from threadkeep.search.query import Query
     from threadkeep.search.ranking import Ranking
 
-_PIECES: Final = re.compile(
-    r"'(?:s|t|m|d|re|ve|ll)\b|[A-Za-z]+|[0-9]+|[^\S\n]+|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]"
-)
-_ASCII_TOKENS: Final = re.compile(
-    r"'(?:s|t|m|d|re|ve|ll)\b|[A-Za-z]{1,5}|[0-9]{1,3}|[^\S\n]{8}|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]"
-)
-_LETTERS_PER_TOKEN: Final = 5
-_DIGITS_PER_TOKEN: Final = 3
-_WIDE: Final = 0x2E80  # East Asian scripts begin here
-_ASTRAL: Final = 0x10000  # emoji and rare scripts
-_FIRST_WITHOUT_LATIN: Final = 0x250
+_AT_ONCE: Final = 20
+"""So many candidates of each side are offered together: what repeats one of them is recognized in any order."""
 
-_WORDS: Final = re.compile(r"\w+")
-_TAKE_BACK: Final = frozenset(
-    {"but", "not", "t", "no", "never", "nor", "unless", "if", "when", "except", "until", "anymore", "once", "before"}
-)
 
-_SHORTEST_LINE: Final = 6
-"""No line of a block or a list is shorter, in tokens or in characters."""
+def merged(own: Iterator[list[Recalled]], shared: Iterator[Recalled]) -> Iterator[list[Recalled]]:
+    """Yield the owner's candidates and those of all shared scopes by turns, beginning with the owner's.
 
-MAX_LEFT_OUT: Final = 10
-"""So many of the candidates without room are told."""
+    Ranks are compared and not scores: the best of a large partition score higher by chance. However many scopes there
+    are and however much they hold, each second candidate is the owner's.
+    """
+    lanes = (chain.from_iterable(own), shared)
+    while any(chunks := [list(islice(lane, _AT_ONCE)) for lane in lanes]):
+        yield [one for turn in zip_longest(*chunks) for one in turn if one is not None]
 
-_MAX_SKIPPED: Final = 16
-"""So many statements that do not fit are enough to stop looking for a shorter one.
 
-Source:
-    Where messages are long (BEAM) a block of 300 tokens holds two points more of the evidence than with four.
-"""
+def by_closeness(shared: Sequence[Iterator[list[Recalled]]]) -> Iterator[Recalled]:
+    """Yield the candidates of several shared scopes, each time the closest of those that are next in their scopes."""
+    lanes = [chain.from_iterable(one) for one in shared]
+    heads = [next(lane, None) for lane in lanes]
+    while any(head is not None for head in heads):
+        best = max(range(len(heads)), key=lambda place: -1.0 if (head := heads[place]) is None else head.score)
+        if (candidate := heads[best]) is not None:
+            yield candidate
+        heads[best] = next(lanes[best], None)
 
 
 ALIKE: Final = 1.5
@@ -93,196 +86,6 @@ def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight
         yield place
         left[place] = -np.inf
         np.minimum(left, beside[place], out=left)
-
-
-def estimate_tokens(text: str) -> int:
-    """Return about how many model tokens *text* is; rather too many than too few.
-
-    A run of Latin letters counts one for each five begun, digits one for each three, a sign or a line
-    break one, and so do a full stop with the quote after it, a sign with the line break after it and ``'s``, ``'re``;
-    spaces belong to the word after them. A letter with an accent counts one, of another
-    script one, of East Asian scripts and combining signs two, and emoji three.
-
-    Source:
-        Byte-pair vocabularies of 100,000 and more entries hold most English words whole, split
-        digits by three, and never need more tokens than a text has UTF-8 bytes; providers name four
-        characters of English, spaces included, as one token. This counts about one for each 3.5.
-    """
-    if text.isascii():  # the same rules with the lengths in the pattern: five times as fast
-        return len(_ASCII_TOKENS.findall(text))
-    tokens = 0
-    for piece in _PIECES.findall(text):
-        first = ord(piece[0])
-        if first < 0x80:  # noqa: PLR2004 - ASCII
-            if piece[0].isalpha():
-                tokens += -(-len(piece) // _LETTERS_PER_TOKEN)
-            elif piece[0].isdigit():
-                tokens += -(-len(piece) // _DIGITS_PER_TOKEN)
-            elif piece[0].isspace() and piece[0] != "\n":
-                tokens += len(piece) // 8  # a single space is part of the word after it
-            else:
-                tokens += 1
-        elif first >= _ASTRAL:
-            tokens += 3
-        elif first >= _WIDE or (first >= _FIRST_WITHOUT_LATIN and unicodedata.combining(piece[0])):
-            tokens += 2
-        else:
-            tokens += len(piece)
-    return tokens
-
-
-def normalised(text: str) -> str:
-    """Return *text* as it is compared for sameness: folded, single spaces, no full stop at the end."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(folded.split()).rstrip(" .!")
-
-
-def is_contained(text: str, than: str) -> bool:
-    """Whether *than* begins with all of *text* and takes nothing of it back; both are normalised.
-
-    ``i live in porto`` says no more than ``i live in porto with my sister``, but ``i like tea`` is
-    something else than ``i like tea no more``.
-    """
-    if not than.startswith(text):
-        return False
-    rest = than[len(text) :]
-    return not rest or (not rest[0].isalnum() and _TAKE_BACK.isdisjoint(_WORDS.findall(rest)))
-
-
-def check_bounds(**bounds: int | None) -> None:
-    """Check the bounds of a block.
-
-    Raises:
-        InvalidInputError: One of them is negative.
-    """
-    for name, bound in bounds.items():
-        if bound is not None and bound < 0:
-            msg = f"{name} must be 0 or more, not {bound}."
-            raise InvalidInputError(msg, name=name)
-
-
-class ContextPacker:
-    """Fill a block within its budget, best statement first; whole statements only.
-
-    A statement that does not fit is skipped, and a shorter one after it may fit. A statement that
-    says no more than one in the block is skipped, too.
-
-    Attributes:
-        chosen: The candidates in the block.
-        lines: How each of them is rendered.
-        left_out: The first of the candidates for which there was no room.
-
-    Args:
-        line_of: Renders a candidate, without the line break.
-        frame: The text around the lines.
-        budget_tokens: Upper bound for the block, *frame* included, by :func:`estimate_tokens`.
-        max_chars: Upper bound for the block in characters, *frame* included.
-        max_facts: At most so many that are no episodes.
-        max_episodes: At most so many episodes.
-
-    Raises:
-        InvalidInputError: A bound is negative.
-    """
-
-    def __init__(
-        self,
-        line_of: Callable[[Recalled], str],
-        *,
-        frame: str = "",
-        budget_tokens: int | None = None,
-        max_chars: int | None = None,
-        max_facts: int | None = None,
-        max_episodes: int | None = None,
-    ) -> None:
-        check_bounds(budget_tokens=budget_tokens, max_chars=max_chars, max_facts=max_facts, max_episodes=max_episodes)
-        self.chosen: list[Recalled] = []
-        self.lines: list[str] = []
-        self.left_out: list[Recalled] = []
-        self._line_of = line_of
-        self._tokens, self._characters = budget_tokens, max_chars
-        self._facts, self._episodes = max_facts, max_episodes
-        self._taken: list[str] = []
-        self._all_taken = ""
-        self._skipped = 0
-        if budget_tokens is not None:
-            self._tokens = budget_tokens - estimate_tokens(frame)
-        if max_chars is not None:
-            self._characters = max_chars - len(frame)
-
-    @property
-    def full(self) -> bool:
-        """Whether no further candidate can be taken: no budget left, no quota left, or too many did not fit."""
-        if (self._tokens is not None and self._tokens < _SHORTEST_LINE) or self._skipped >= _MAX_SKIPPED:
-            return True
-        if self._characters is not None and self._characters < _SHORTEST_LINE:
-            return True
-        return self._facts == 0 and self._episodes == 0
-
-    def offer(self, candidate: Recalled, text: str) -> bool:
-        """Take *candidate* if it adds something and fits; return whether it was taken.
-
-        Args:
-            candidate: The candidate.
-            text: What it says, :func:`normalised`.
-        """
-        episode = candidate.memory.kind == "episodic"
-        if text in self._all_taken and any(is_contained(text, taken) for taken in self._taken):  # rare
-            return False
-        if (self._episodes if episode else self._facts) == 0:
-            self._leave_out(candidate)
-            return False
-        line = self._line_of(candidate)
-        characters = len(line) + 1
-        tokens = estimate_tokens(line + "\n") if self._tokens is not None else 0
-        if (self._characters is not None and characters > self._characters) or (
-            self._tokens is not None and tokens > self._tokens
-        ):
-            self._skipped += 1
-            self._leave_out(candidate)
-            return False
-        if self._tokens is not None:
-            self._tokens -= tokens
-        if self._characters is not None:
-            self._characters -= characters
-        if episode and self._episodes is not None:
-            self._episodes -= 1
-        elif not episode and self._facts is not None:
-            self._facts -= 1
-        self._taken.append(text)
-        self._all_taken += f"{text}\n"
-        self.chosen.append(candidate)
-        self.lines.append(line)
-        return True
-
-    def _leave_out(self, candidate: Recalled) -> None:
-        if len(self.left_out) < MAX_LEFT_OUT:
-            self.left_out.append(candidate)
-
-
-def fit(
-    candidates: Iterable[Recalled],
-    line_of: Callable[[Recalled], str],
-    *,
-    frame: str = "",
-    budget_tokens: int | None = None,
-    max_chars: int | None = None,
-    max_facts: int | None = None,
-    max_episodes: int | None = None,
-) -> list[Recalled]:
-    """Return those of *candidates*, best first, that fit; see :class:`ContextPacker`. Consume no more than needed."""
-    packer = ContextPacker(
-        line_of,
-        frame=frame,
-        budget_tokens=budget_tokens,
-        max_chars=max_chars,
-        max_facts=max_facts,
-        max_episodes=max_episodes,
-    )
-    for candidate in candidates:
-        if packer.full:
-            break
-        packer.offer(candidate, normalised(candidate.memory.text))
-    return packer.chosen
 
 
 CONSIDERED: Final = 256
@@ -429,7 +232,7 @@ class Found:
 
 
 def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
-    """Fill a block with profiles, then with the valid memories among what was *found*, as ``merging.merged``.
+    """Fill a block with profiles, then with the valid memories among what was *found*, as :func:`merged`.
 
     Args:
         request: What the block is for.
@@ -453,8 +256,6 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
 def _merged(found: Sequence[Found], request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:
     if not found:
         return iter(())
-    from threadkeep.recall.merging import by_closeness, merged
-
     own, *shared = [_chunks(one, request, now=now) for one in found]
     return merged(own, by_closeness(shared))
 

@@ -20,18 +20,15 @@ from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUna
 from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
-from threadkeep.recall.excerpts import is_unchanged
 from threadkeep.recall.models import Recall, Recalled
+from threadkeep.recall.packing import ContextPacker, check_bounds, estimate_tokens, is_unchanged
 from threadkeep.recall.selection import (
     COMPARED,
     CONSIDERED,
     BlockRequest,
     CandidatePlaces,
-    ContextPacker,
     Found,
     StoredFacts,
-    check_bounds,
-    estimate_tokens,
     find_candidates,
     pack,
     pack_newest,
@@ -40,7 +37,7 @@ from threadkeep.recall.selection import (
 )
 from threadkeep.search.query import Query
 from threadkeep.storage.interface import Namespace, Ref, Storage
-from threadkeep.text.block import END, HEADING
+from threadkeep.text.quoted import END, HEADING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -127,7 +124,7 @@ class RecallRequest:
         thread_id: The thread in progress; the block marks memories of it.
         messages: The messages of the thread that end with the question, as the model is given them; empty if
             unknown. They tell which branch of the thread is in progress.
-        budget_tokens: Upper bound for the text, by :func:`~threadkeep.recall.selection.estimate_tokens`.
+        budget_tokens: Upper bound for the text, by :func:`~threadkeep.recall.packing.estimate_tokens`.
         max_facts: At most so many memories that are no episodes.
         max_episodes: At most so many episodes.
         timeout: How long recall may take.

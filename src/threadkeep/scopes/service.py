@@ -14,7 +14,7 @@ from threadkeep.memories.models import Source
 from threadkeep.models.base import WorkStep
 from threadkeep.proposals.models import NewProposal, State
 from threadkeep.scopes.models import Membership, Role, SharedScope, checked_scope
-from threadkeep.text.pastes import is_pasted
+from threadkeep.text.quoted import is_pasted
 from threadkeep.text.sentences import sentences
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.recall.excerpts import excerpt
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.selection import estimate_tokens, fit
+from threadkeep.recall.packing import estimate_tokens, excerpt, fit
 from threadkeep.search.query import parse_query
-from threadkeep.text.block import END, HEADING
+from threadkeep.text.quoted import END, HEADING
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory

@@ -20,7 +20,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import ASKED, SAID, Memory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
-from threadkeep.text.block import END, HEADING
+from threadkeep.text.quoted import END, HEADING
 from threadkeep_evals.blocks import Pages
 from threadkeep_evals.metrics import share_interval, told_interval
 from threadkeep_evals.progress import Progress, Steps, silent

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.recall.models import line
-from threadkeep.recall.selection import estimate_tokens
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep_evals.metrics import share_interval, told_interval
 from threadkeep_evals.personal import Outcome, ToldMemory, matches, open_told
 from threadkeep_evals.progress import Progress, Steps, silent

@@ -239,7 +239,7 @@ class _Qa:
         return await asyncio.gather(*(one(key, question) for key, question in asked))
 
     async def _one(self, tk: Threadkeep, talk: Conversation, key: str, question: Question, whole: str) -> Judged:
-        from threadkeep.recall.selection import estimate_tokens
+        from threadkeep.recall.packing import estimate_tokens
 
         block = whole
         if self._run.method == OURS:

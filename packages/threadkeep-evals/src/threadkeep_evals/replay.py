@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.text.block import END, HEADING
+from threadkeep.text.quoted import END, HEADING
 from threadkeep_evals.conversation import Conversation, Turn
 from threadkeep_evals.rig import TIMEOUT
 

@@ -29,7 +29,7 @@ from threadkeep.text.facts import (
     unwanted,
 )
 from threadkeep.text.lasting import begins_irony, is_taken_back, unspaced
-from threadkeep.text.pastes import is_pasted, pasted_paragraphs
+from threadkeep.text.quoted import is_pasted, pasted_paragraphs
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
 
