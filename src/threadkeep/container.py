@@ -49,8 +49,6 @@ from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.capture.extractors import Extractor
@@ -210,35 +208,20 @@ class Container:
 
     async def _connect_thread_storage(self) -> None:
         """Connect the storage of the threads, and move in those of an earlier version."""
-        earlier = await asyncio.to_thread(self._find_earlier_threads)
+        from threadkeep.transfer.earlier_threads import find_earlier, move_in
+
+        earlier = await asyncio.to_thread(find_earlier, self.settings)
         if self.thread_storage is self.storage:
             await self.connect()
         else:
             await self.thread_storage.connect()
         if earlier is None or self.checkpointer is None:
             return
-        from threadkeep.transfer.earlier_threads import move_in
-
         keys = self.settings.checkpoint_key
         await self.storage.connect()
         moving = self.checkpointer.connected()
         text = keys.get_secret_value() if keys else None
         await move_in(earlier, moving, self.storage, keys=text, key_prefix=self.settings.store_key_prefix)
-
-    def _find_earlier_threads(self) -> Path | None:
-        """Return the SQLite file of an earlier version's threads, set aside if the new ones are to be kept there."""
-        place = self.settings.thread_path
-        if place is None:
-            return None
-        beside = self.settings.earlier_checkpoint_path
-        aside = place.with_name(f"{place.stem}-earlier{place.suffix}")
-        if not any(path.exists() for path in (beside, aside)) and place == self.settings.sqlite_path:
-            return None
-        from threadkeep.transfer.earlier_threads import is_earlier, rename_backup
-
-        if place != beside and is_earlier(place):
-            rename_backup(place, aside)
-        return next((path for path in (aside, beside) if is_earlier(path)), None)
 
     @cached_property
     def thread_owners(self) -> ThreadOwners:

@@ -155,6 +155,12 @@ class Lease:
         except RuntimeError:  # a thread of a sync run
             self.leases.loop.soon(lambda: asyncio.get_running_loop().call_later(_SOON_SECONDS, self._write_soon))
 
+    async def write(self, change: Change) -> None:
+        """Commit *change* with what the run writes next, and wait for it: a finished task does not run again."""
+        change.done = asyncio.get_running_loop().create_future()
+        self.defer(change)
+        await change.done
+
     def write_deferred(self) -> None:
         """Commit what was deferred; in the event loop of the storage."""
         changes: list[Change] = []
@@ -226,6 +232,19 @@ class SharedLease:
 
 current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)
 """The lease of the run, or of the block of :meth:`Leases.hold`, that this context belongs to."""
+
+
+@dataclass(slots=True)
+class Beginning:
+    """A run that begins, shared by its caller and the event loop of the storage.
+
+    Attributes:
+        lease: The lease that it took.
+        abandoned: Whether the caller was cancelled and will not follow the lease.
+    """
+
+    lease: Lease | None = None
+    abandoned: bool = False
 
 
 class Leases:

@@ -8,7 +8,6 @@ import inspect
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
@@ -36,7 +35,7 @@ from threadkeep.checkpoints.codec import (
 )
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Target, Write, admit, busy, claimed_owner_of, come_after, run_of, thread_id_from
-from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
+from threadkeep.checkpoints.leases import Beginning, Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
@@ -58,19 +57,6 @@ MoveIn: TypeAlias = "Callable[[ThreadkeepCheckpointer, ThreadId, Owner | None], 
 
 _TASK: Final = "__pregel_task_id"
 _DURABILITY: Final = "__pregel_durability"
-
-
-@dataclass(slots=True)
-class _Beginning:
-    """A run that begins, shared by its caller and the event loop of the storage.
-
-    Attributes:
-        lease: The lease that it took.
-        abandoned: Whether the caller was cancelled and will not follow the lease.
-    """
-
-    lease: Lease | None = None
-    abandoned: bool = False
 
 
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
@@ -199,7 +185,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         target = self._target(config)
         self._require_outside(target)
-        beginning = _Beginning()
+        beginning = Beginning()
         lease = await self._uncancelled(self._hold(target, beginning), beginning)
         around = current_lease.get()
         current_lease.set(lease)
@@ -225,7 +211,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(target):
             return self._run_sync(self._load(target))
         self._require_outside(target)
-        lease, found = self._run_sync(self._begin(target, current_lease.get(), _Beginning()), limited=False)
+        lease, found = self._run_sync(self._begin(target, current_lease.get(), Beginning()), limited=False)
         self._follow(target, lease)
         return found
 
@@ -237,13 +223,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(target):
             return await self.run(self._load(target))
         self._require_outside(target)
-        beginning = _Beginning()
+        beginning = Beginning()
         work = self._begin(target, current_lease.get(), beginning)
         lease, found = await self._uncancelled(work, beginning)
         self._follow(target, lease)
         return found
 
-    async def _uncancelled(self, work: Coroutine[Any, Any, T], beginning: _Beginning) -> T:
+    async def _uncancelled(self, work: Coroutine[Any, Any, T], beginning: Beginning) -> T:
         """Return the result of *work*; if the caller is cancelled meanwhile, the lease that it takes is given back."""
         try:
             return await self.run(work, limited=False)
@@ -442,7 +428,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             target.thread, target.owner, strategy, scoped=scoped, locked_to=locked_to, token=token_of(configurable)
         )
 
-    async def _hold(self, target: Target, beginning: _Beginning) -> Lease:
+    async def _hold(self, target: Target, beginning: Beginning) -> Lease:
         lease = beginning.lease = await self._take(target)
         if beginning.abandoned:
             self._leases.release_soon(lease)
@@ -450,7 +436,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return lease
 
     async def _begin(
-        self, target: Target, around: Lease | None, beginning: _Beginning
+        self, target: Target, around: Lease | None, beginning: Beginning
     ) -> tuple[Lease, CheckpointTuple | None]:
         """Return the lease of the run that begins, and the checkpoint that it continues."""
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
@@ -542,16 +528,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if lease is None:
             return self._write(target, change)
         if target.is_sync:
-            return self._write_soon(lease, change)
+            return lease.write(change)
         lease.defer(change)
         return None
-
-    @staticmethod
-    async def _write_soon(lease: Lease, change: Change) -> None:
-        """Commit *change* with what the run writes next, and wait for it: a finished task does not run again."""
-        change.done = asyncio.get_running_loop().create_future()
-        lease.defer(change)
-        await change.done
 
     async def _write(self, target: Target, change: Change) -> None:
         """Commit *change* after what the run has deferred."""

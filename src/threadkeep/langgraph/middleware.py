@@ -499,12 +499,15 @@ class LearningMiddleware(ThreadkeepMiddleware):
     def _shown(
         self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
     ) -> Sequence[Message]:
-        """Return those of the thread's messages that are the owner's; *given*: see :func:`_input_start`."""
-        if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
-            return messages[_input_start(messages, run, given) :]
-        if foreign_saver(config) is not None:
-            return replied_to(messages, _input_start(messages, run, given))
-        return messages
+        """Return those of the thread's messages that are the owner's.
+
+        *given* is how many the run was given that asked the question which *run* answers; 0: it answers none.
+        """
+        trusted = self._vouched.get((turn.owner, turn.thread_id or ""), True)  # else earlier messages may be another's
+        if trusted and foreign_saver(config) is None:
+            return messages
+        start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
+        return replied_to(messages, start) if trusted else messages[start:]
 
     async def _record_resumed(
         self,
@@ -624,22 +627,7 @@ def _count_stored_input(saver: BaseCheckpointSaver[Any], thread_id: str) -> int:
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
     inputs = (one for one in saver.list(config, filter={"source": "input"}) if is_root(one))
     newest = next(inputs, None)
-    return 0 if newest is None else _count_user_messages(newest.checkpoint["channel_values"].get(START))
-
-
-def _input_start(messages: PlainMessages, run: CurrentRun | None, stored: int = 0) -> int:
-    """Return the place of the first message of the user that *run* was given; those behind it are its, too.
-
-    Args:
-        messages: The messages of the thread.
-        run: The run.
-        stored: How many messages the run was given that asked the question which *run* answers; 0: it answers none.
-    """
-    newest = start = messages.newest_human[0]
-    given = 1 if run is None else stored or count_user_messages(run.root.inputs)
-    while start > 0 and newest - start + 1 < given and messages[start - 1].role == "user":
-        start -= 1
-    return start
+    return 0 if newest is None else count_user_messages(newest.checkpoint["channel_values"].get(START))
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

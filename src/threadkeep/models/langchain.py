@@ -350,6 +350,13 @@ class PlainMessages(Sequence[Message]):
                 return position, plain.message_id, plain.text
         return -1, None, ""
 
+    def input_start(self, given: int) -> int:
+        """Return the place of the first of the *given* newest messages of the user; those behind it are its, too."""
+        newest = start = self.newest_human[0]
+        while start > 0 and newest - start + 1 < given and self[start - 1].role == "user":
+            start -= 1
+        return start
+
     @cached_property
     def _has_unnamed_user(self) -> bool:
         return any(not message.name and _role_of(message) == "user" for message in self._given)

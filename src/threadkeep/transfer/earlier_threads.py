@@ -23,6 +23,7 @@ from threadkeep.errors import DamagedItemError, SettingsError, StorageUnavailabl
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.ids import digest
 from threadkeep.observability import log
+from threadkeep.settings import Settings
 from threadkeep.storage.interface import Partition, Storage, iterate_partitions
 from threadkeep.transfer.threads import RawSerializer, copy_thread, list_thread_ids, raw
 
@@ -273,3 +274,17 @@ async def _forget_bindings(storage: Storage) -> None:
         partition = Partition("root", (".threads", f"{number:02x}"))
         if (await storage.scan(partition, limit=1)).items:
             await storage.erase(partition)
+
+
+def find_earlier(settings: Settings) -> Path | None:
+    """Return the SQLite file of an earlier version's threads, set aside if the new ones are to be kept there."""
+    place = settings.thread_path
+    if place is None:
+        return None
+    beside = settings.earlier_checkpoint_path
+    aside = place.with_name(f"{place.stem}-earlier{place.suffix}")
+    if not any(path.exists() for path in (beside, aside)) and place == settings.sqlite_path:
+        return None
+    if place != beside and is_earlier(place):
+        rename_backup(place, aside)
+    return next((path for path in (aside, beside) if is_earlier(path)), None)
