@@ -27,16 +27,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (65, 1590),
-    "learn one sentence": (51, 1300),
+    "agent turn": (62, 1590),
+    "learn one sentence": (49, 1300),
     "warm recall": (37, 330),
-    "list memories": (14, 90),
-    "forget a memory": (28, 460),
-    "store put": (18, 130),
+    "list memories": (14, 89),
+    "forget a memory": (27, 458),
+    "store put": (18, 128),
     "warm store search": (26, 191),
     "store get": (13, 41),
-    "checkpoint put": (16, 101),
-    "checkpoint get": (14, 110),
+    "checkpoint put": (15, 99),
+    "checkpoint get": (13, 109),
     "command: memories list": (28, 466),
 }
 """At most so many modules and calls, by path."""
