@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from threadkeep.services import Health
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
-    from threadkeep.transfer.conversation_exports import DateOrder, ExportFormat
-    from threadkeep.transfer.conversations import ConversationImport, ImportProgress
+    from threadkeep.transfer.conversation_exports import ConversationImport, DateOrder, ExportFormat, ImportProgress
 
 ChatModel: TypeAlias = "str | BaseChatModel"
 Messages: TypeAlias = "Sequence[MessageLikeRepresentation]"
@@ -648,8 +647,7 @@ class Threadkeep:
             SettingsError: Capture is off.
             StorageError: The storage failed; the import can be repeated.
         """
-        from threadkeep.transfer.conversation_exports import read_export
-        from threadkeep.transfer.conversations import learn_from_export
+        from threadkeep.transfer.conversation_exports import learn_from_export, read_export
 
         resolved = self._scope.resolve(owner)
         if not self._app.capturing:

@@ -368,9 +368,8 @@ class Services:
     def captures(self) -> CaptureService:
         """Records turns and learns from them."""
         from threadkeep.capture.extractors.local import LocalExtractor
-        from threadkeep.capture.learning import Learning
+        from threadkeep.capture.learning import Learning, ReviewContext
         from threadkeep.capture.queue import QueueTerms
-        from threadkeep.capture.review_context import ReviewContext
         from threadkeep.capture.service import CaptureService
         from threadkeep.capture.worker import Queue
         from threadkeep.proposals.reader import ProposalReader

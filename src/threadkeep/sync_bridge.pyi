@@ -59,8 +59,7 @@ from threadkeep.runs import Run, Step
 from threadkeep.scopes.models import Membership, Role, SharedScope
 from threadkeep.services import Health
 from threadkeep.storage.interface import Filter
-from threadkeep.transfer.conversation_exports import DateOrder, ExportFormat
-from threadkeep.transfer.conversations import ConversationImport, ImportProgress
+from threadkeep.transfer.conversation_exports import ConversationImport, DateOrder, ExportFormat, ImportProgress
 from threadkeep.transfer.threads import CopiedThread
 
 @type_check_only

@@ -13,7 +13,7 @@ from threadkeep.cli.output import DEFAULT_USER, CommandGroup, DataDir, Json, Use
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.transfer.conversations import ConversationImport
+    from threadkeep.transfer.conversation_exports import ConversationImport
 
 app = typer.Typer(cls=CommandGroup, help="Learn from conversations with other programs.", no_args_is_help=True)
 
