@@ -14,7 +14,7 @@ from tools.finding import ROOT
 SERVICES: Final = {
     "threadkeep.client": ("Threadkeep",),
     "threadkeep.memories.service": ("MemoryService",),
-    "threadkeep.profile.service": ("ProfileService",),
+    "threadkeep.recall.profile.service": ("ProfileService",),
     "threadkeep.proposals.service": ("ProposalService",),
     "threadkeep.capture.service": ("QueueService",),
     "threadkeep.owners.service": ("OwnerService",),

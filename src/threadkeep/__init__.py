@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Forgotten, Memory, NewMemory, RememberResult, Source, Version
     from threadkeep.owners.models import Erased, Holdings
-    from threadkeep.profile.schema import Profile, ProfileSlot, SlotValue
     from threadkeep.proposals.models import Choice, DecisionResult, Proposal, Proposed, Tombstone
     from threadkeep.recall.models import Recall, Recalled
+    from threadkeep.recall.profile.schema import Profile, ProfileSlot, SlotValue
     from threadkeep.services import Health
     from threadkeep.settings import Settings
 
@@ -70,15 +70,15 @@ _MODULES = {
     "Memory": "memories.models",
     "NewMemory": "memories.models",
     "Owner": "identity",
-    "Profile": "profile.schema",
-    "ProfileSlot": "profile.schema",
+    "Profile": "recall.profile.schema",
+    "ProfileSlot": "recall.profile.schema",
     "Proposal": "proposals.models",
     "Proposed": "proposals.models",
     "Recall": "recall.models",
     "Recalled": "recall.models",
     "Receipt": "capture.models",
     "Settings": "settings",
-    "SlotValue": "profile.schema",
+    "SlotValue": "recall.profile.schema",
     "Source": "memories.models",
     "Threadkeep": "client",
     "ThreadkeepError": "errors",

@@ -16,8 +16,8 @@ from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
-from threadkeep.profile.schema import check_schema
 from threadkeep.recall.models import Recall
+from threadkeep.recall.profile.schema import check_schema
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.sync_bridge import blocking
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from threadkeep.memories.service import MemoryService
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.owners.service import OwnerService
-    from threadkeep.profile.schema import ProfileSlot
-    from threadkeep.profile.service import ProfileService
     from threadkeep.proposals.service import ProposalService
+    from threadkeep.recall.profile.schema import ProfileSlot
+    from threadkeep.recall.profile.service import ProfileService
     from threadkeep.scopes.service import ScopeService
     from threadkeep.services import Health
     from threadkeep.settings import Settings

@@ -34,8 +34,8 @@ from threadkeep.observability import (
     Telemetry,
     span,
 )
-from threadkeep.profile.defaults import DEFAULT_SLOTS
 from threadkeep.recall.models import Recall
+from threadkeep.recall.profile.defaults import DEFAULT_SLOTS
 from threadkeep.registry import (
     create_erasure_receipts,
     create_postgres_pool,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.models.base import Embedder, Reranker
-    from threadkeep.profile.schema import ProfileSlot
+    from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
     from threadkeep.storage.interface import Storage

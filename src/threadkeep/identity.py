@@ -16,7 +16,7 @@ from threadkeep.errors import (
     OwnerRequiredError,
     TooLargeError,
 )
-from threadkeep.storage.interface import Namespace, Partition
+from threadkeep.ids import Namespace, Partition
 
 if TYPE_CHECKING:
     from threadkeep.services import Services

@@ -1,16 +1,20 @@
-"""Identifiers: their types, and how new ones are made."""
+"""Identifiers: their types, how new ones are made, and the names of what a storage keeps together."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import NewType
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NewType, TypeAlias
 
 MemoryId = NewType("MemoryId", str)
 ThreadId = NewType("ThreadId", str)
 MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
 ProposalId = NewType("ProposalId", str)
+
+Namespace: TypeAlias = tuple[str, ...]
 
 
 def new_id() -> str:
@@ -37,3 +41,21 @@ def digest(*parts: str) -> bytes:
 def short_digest(*parts: str) -> str:
     """Return the first 32 hexadecimal characters of :func:`digest`, for use as a key."""
     return digest(*parts).hex()[:32]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The unit of a commit: an owner, a thread, a collection, or the root label of other namespaces.
+
+    Attributes:
+        kind: ``owner``, ``thread``, ``collection`` or ``root``.
+        parts: The name of the partition within its kind, e.g. ``(tenant, user_id)``.
+    """
+
+    kind: Literal["owner", "thread", "collection", "root"]
+    parts: tuple[str, ...]
+
+    @cached_property
+    def digest(self) -> bytes:
+        """32 bytes that identify the partition."""
+        return digest(self.kind, *self.parts)

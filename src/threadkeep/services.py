@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
     from threadkeep.owners.service import OptOuts, OwnerService
-    from threadkeep.profile.schema import ProfileSlot
-    from threadkeep.profile.service import ProfileService
     from threadkeep.proposals.reader import PolicyRepository
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
-    from threadkeep.recall.profile import ProfileReader
+    from threadkeep.recall.profile.reader import ProfileReader
+    from threadkeep.recall.profile.schema import ProfileSlot
+    from threadkeep.recall.profile.service import ProfileService
     from threadkeep.recall.service import RecallService
     from threadkeep.runs import Runs
     from threadkeep.scopes.repository import ScopeRepository
@@ -203,7 +203,7 @@ class Services:
     @component
     def profile(self) -> ProfileService:
         """``tk.profile`` without a default owner."""
-        from threadkeep.profile.service import ProfileService
+        from threadkeep.recall.profile.service import ProfileService
 
         return ProfileService(self)
 
@@ -424,7 +424,7 @@ class Services:
     @component
     def profile_reader(self) -> ProfileReader:
         """Derives profiles from memories."""
-        from threadkeep.recall.profile import ProfileReader
+        from threadkeep.recall.profile.reader import ProfileReader
 
         settings = self.settings
         return ProfileReader(

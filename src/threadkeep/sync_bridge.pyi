@@ -52,9 +52,9 @@ from threadkeep.memories.retention import RetentionReport
 from threadkeep.models.base import Message, WorkStep
 from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
-from threadkeep.profile.schema import Profile, ProfileSlot
 from threadkeep.proposals.models import Action, Choice, DecisionResult, Policy, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.models import Recall, Recalled
+from threadkeep.recall.profile.schema import Profile, ProfileSlot
 from threadkeep.runs import Run, Step
 from threadkeep.scopes.models import Membership, Role, SharedScope
 from threadkeep.services import Health

@@ -12,8 +12,8 @@ import threadkeep
 from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, OwnerMismatchError, SlotNotFoundError
 from threadkeep.memories.models import Source
-from threadkeep.profile.schema import ProfileSlot
 from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.profile.schema import ProfileSlot
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 from threadkeep.testing.clock import START, FrozenClock

@@ -24,7 +24,7 @@ from threadkeep.cli.output import (
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.profile.schema import Profile
+    from threadkeep.recall.profile.schema import Profile
 
 app = typer.Typer(
     cls=CommandGroup, help="See and edit the named slots that memories fill, such as diet.", no_args_is_help=True

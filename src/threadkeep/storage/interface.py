@@ -11,15 +11,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
-from threadkeep.ids import digest
+from threadkeep.ids import Namespace, Partition
 
 if TYPE_CHECKING:
     from threadkeep.concurrency import PriorityGate
 
-Namespace: TypeAlias = tuple[str, ...]
 Filter: TypeAlias = Mapping[str, Any]
 Expectation: TypeAlias = int | Literal["any", "absent"]
 Direction: TypeAlias = Literal["newest", "oldest"]
@@ -34,24 +32,6 @@ MAX_CHANGE_LOG_ROWS: Final = 10_000
 
 PAGE_SIZE: Final = 200
 """How many items or partitions the iterators below read at a time."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """The unit of a commit: an owner, a thread, a collection, or the root label of other namespaces.
-
-    Attributes:
-        kind: ``owner``, ``thread``, ``collection`` or ``root``.
-        parts: The name of the partition within its kind, e.g. ``(tenant, user_id)``.
-    """
-
-    kind: Literal["owner", "thread", "collection", "root"]
-    parts: tuple[str, ...]
-
-    @cached_property
-    def digest(self) -> bytes:
-        """32 bytes that identify the partition."""
-        return digest(self.kind, *self.parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from threadkeep.identity import Owner
     from threadkeep.ids import MemoryId
-    from threadkeep.profile.schema import Profile, ProfileSlot, SlotValue
+    from threadkeep.recall.profile.schema import Profile, ProfileSlot, SlotValue
 
 
 class ProfileService(Service):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.profile.schema import ProfileSlot
+from threadkeep.recall.profile.schema import ProfileSlot
 
 
 def _words(text: str) -> tuple[str, ...]:

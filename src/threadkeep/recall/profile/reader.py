@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from threadkeep.models.base import EMBEDDER
-from threadkeep.profile.matching import (
+from threadkeep.recall.currency import find_earlier
+from threadkeep.recall.models import Recalled, line
+from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.profile.matching import (
     ExampleVectors,
     ProfileMatcher,
     SlotMemory,
@@ -21,10 +24,7 @@ from threadkeep.profile.matching import (
     to_probe,
     vectors_of,
 )
-from threadkeep.profile.schema import Profile, SlotValue
-from threadkeep.recall.currency import find_earlier
-from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.profile.schema import Profile, SlotValue
 from threadkeep.search.query import Query
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Memory
-    from threadkeep.profile.schema import ProfileSlot
+    from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.search.ranking import IndexSnapshot, Ranking
     from threadkeep.search.retriever import PreparedSearch, Retriever
 
