@@ -22,7 +22,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.settings import Settings
 
 pytest.importorskip("procrastinate")
-from threadkeep.capture.queue_backends.procrastinate import ProcrastinateEngine
+from threadkeep.capture.procrastinate import ProcrastinateEngine
 
 
 def opened(path: Path, dsn: str, *, workers: int | None = None, **given: Any) -> threadkeep.Threadkeep:

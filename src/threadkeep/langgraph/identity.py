@@ -9,16 +9,24 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
+from langgraph.constants import START
 
 from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
+from threadkeep.errors import (
+    InvalidInputError,
+    OwnerConflictError,
+    OwnerRequiredError,
+)
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
+from threadkeep.models.langchain import PlainMessages, count_user_messages
+from threadkeep.run_events import CurrentRun
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
+
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
@@ -273,3 +281,22 @@ def written_by_a_model(config: Mapping[str, Any]) -> bool:
     # The last part is the node that runs: of a tool that is "tools", too.
     parts = [*own.split("|")[:-1], *(handed_down.split("|")[:-1] if handed_down == own else handed_down.split("|"))]
     return any(part.split(":")[0] == "tools" for part in parts)
+
+
+def saver_with_input(messages: PlainMessages, run: CurrentRun | None, config: Any) -> BaseCheckpointSaver[Any] | None:
+    """Return the application's checkpointer if it alone knows how many messages of the user the turn began with.
+
+    The input of a run that answers a question has none; the run that asked it may have been in another process.
+    """
+    if run is None or isinstance(run.root.inputs, Mapping):
+        return None
+    newest = messages.newest_human[0]
+    return foreign_saver(config) if newest > 0 and messages[newest - 1].role == "user" else None
+
+
+def count_stored_input(saver: BaseCheckpointSaver[Any], thread_id: str) -> int:
+    """Return how many messages of the user the newest input of a thread holds; from any thread of the process."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    inputs = (one for one in saver.list(config, filter={"source": "input"}) if is_root(one))
+    newest = next(inputs, None)
+    return 0 if newest is None else count_user_messages(newest.checkpoint["channel_values"].get(START))

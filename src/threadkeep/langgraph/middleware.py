@@ -20,7 +20,6 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
-from langgraph.constants import START
 from langgraph.runtime import Runtime
 from typing_extensions import override
 
@@ -41,14 +40,15 @@ from threadkeep.langgraph.identity import (
     NamedOwner,
     afind_owner,
     allow_response_types,
+    count_stored_input,
     find_owner,
     foreign_saver,
     is_memory_off,
-    is_root,
     is_scoped,
     owner_from,
     read_scopes_from,
     require_agreement,
+    saver_with_input,
     thread_id_of,
     uses_our_checkpointer,
     written_by_a_model,
@@ -61,7 +61,6 @@ from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.checkpoints.directory import TurnNote
@@ -463,7 +462,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         question, run = messages.newest_human[2], current_run()
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
         unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
-        if (saver := _saver_with_input(messages, run, config)) is None:
+        if (saver := saver_with_input(messages, run, config)) is None:
             recording = self._record(turn, shown(), seen, run, unbound, noting)
         else:
             recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
@@ -519,7 +518,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
         given, app = 0, self._tk.app
         try:
-            reading = asyncio.to_thread(_count_stored_input, saver, turn.thread_id or "")
+            reading = asyncio.to_thread(count_stored_input, saver, turn.thread_id or "")
             given = await app.timeout_budget.wait(reading, timeout=self._timeout)
         except (NotImplementedError, TimeoutError) as error:  # then the newest message alone is surely the user's
             app.telemetry.degraded("capture.input", error)
@@ -609,25 +608,6 @@ class LearningMiddleware(ThreadkeepMiddleware):
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
-
-
-def _saver_with_input(messages: PlainMessages, run: CurrentRun | None, config: Any) -> BaseCheckpointSaver[Any] | None:
-    """Return the application's checkpointer if it alone knows how many messages of the user the turn began with.
-
-    The input of a run that answers a question has none; the run that asked it may have been in another process.
-    """
-    if run is None or isinstance(run.root.inputs, Mapping):
-        return None
-    newest = messages.newest_human[0]
-    return foreign_saver(config) if newest > 0 and messages[newest - 1].role == "user" else None
-
-
-def _count_stored_input(saver: BaseCheckpointSaver[Any], thread_id: str) -> int:
-    """Return how many messages of the user the newest input of a thread holds; from any thread of the process."""
-    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    inputs = (one for one in saver.list(config, filter={"source": "input"}) if is_root(one))
-    newest = next(inputs, None)
-    return 0 if newest is None else count_user_messages(newest.checkpoint["channel_values"].get(START))
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
