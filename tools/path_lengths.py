@@ -27,14 +27,14 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1590),
+    "agent turn": (62, 1600),
     "learn one sentence": (49, 1300),
     "warm recall": (37, 330),
     "list memories": (14, 89),
     "forget a memory": (27, 458),
     "store put": (18, 128),
     "warm store search": (26, 191),
-    "store get": (13, 41),
+    "store get": (13, 42),
     "checkpoint put": (15, 99),
     "checkpoint get": (13, 109),
     "command: memories list": (28, 466),
