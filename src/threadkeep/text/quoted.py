@@ -1,7 +1,7 @@
 """Text in a message that is not the user's own: a recalled block, and paragraphs that may be another author's words.
 
 Recall writes the block with its marks and escaping, capture removes it from what it learns from, and the offline model
-reads it. Of pasted paragraphs no mark says whose words they are.
+reads it. No mark tells that a pasted paragraph is another author's.
 """
 
 from __future__ import annotations
