@@ -25,6 +25,7 @@ DESTRUCTIVE = [
     ["memories", "undo", "--user", USER],
     ["profile", "clear", "diet", "--user", USER],
     ["threads", "delete", "t1", "--user", USER],
+    ["threads", "prune", "--user", USER],
     ["threads", "prune", "t1", "--user", USER],
     ["threads", "adopt", "--owner-key", "user_id"],
     ["proposals", "approve", "--all", "--user", USER],

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import trim_messages
 
 import threadkeep
 import threadkeep.errors
@@ -100,6 +102,18 @@ class TestEvents:
     def test_another_word_is_refused(self, tk: threadkeep.Threadkeep):
         with pytest.raises(InvalidInputError, match="events must be ids or full, got 'all'"):
             tk.middleware(events="all")
+
+
+class TestNames:
+    def test_arguments_of_the_window_are_langchains(self):
+        """``keep`` as for summaries, and ``max_tokens`` as for trimming."""
+        ours = [
+            inspect.signature(one).parameters for one in (threadkeep.Threadkeep.window, threadkeep.Threadkeep.compact)
+        ]
+
+        for langchain, name in ((SummarizationMiddleware, "keep"), (trim_messages, "max_tokens")):
+            assert name in inspect.signature(langchain).parameters
+            assert all(name in parameters for parameters in ours)
 
 
 class TestTools:

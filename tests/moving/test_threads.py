@@ -275,6 +275,35 @@ class TestAdopting:
             assert [(one.thread_id, one.state) for one in adopted] == [("hers", "adopted"), ("two", "left")]
             assert [message.text for message in told["messages"]][:2] == ["I live in Lisbon.", "I see."]
 
+    async def test_an_imported_thread_has_the_first_words_of_its_user_as_title(self, stock: InMemorySaver):
+        """A title that the user has given since then stays."""
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            owners = {"hers": "ana", "named": "ana"}
+            assert len([one async for one in tk.threads.import_from(stock, ["hers", "named"], owners=owners)]) == 2
+            await tk.threads.update("named", title="Where I live", owner="ana")
+            assert len([one async for one in tk.threads.import_from(stock, ["hers", "named"], owners=owners)]) == 2
+
+            titles = {thread.thread_id: thread.title for thread in await tk.threads.list("ana")}
+
+        assert titles == {"hers": "I live in Lisbon.", "named": "Where I live"}
+
+    @pytest.mark.parametrize("value", [2, [2]])
+    async def test_a_thread_with_something_else_under_messages_is_imported_without_a_title(self, value: Any):
+        class Counted(TypedDict):
+            messages: Any
+
+        builder: Any = StateGraph(Counted)
+        builder.add_node("count", lambda _: {"messages": value})
+        builder.add_edge(START, "count")
+        saver = InMemorySaver()
+        builder.compile(checkpointer=saver).invoke({"messages": value}, config_of("1"))
+
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            (imported,) = [one async for one in tk.threads.import_from(saver, owner="ana")]
+            (thread,) = await tk.threads.list("ana")
+
+        assert (imported.state, thread.title) == ("copied", "")
+
     async def test_a_name_in_the_metadata_is_no_proof_alone(self, stock: InMemorySaver):
         """Who continued a thread that another began, and a thread with two names, are left."""
         async with threadkeep.open("memory://", embedder="none") as tk:

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.checkpoints.directory import checked_metadata, checked_title
 from threadkeep.checkpoints.head import thread_id_from
@@ -232,7 +232,8 @@ class ThreadService:
         if found is None and checkpoint_id is not None:
             msg = f"Thread {thread_id!r} has no checkpoint {checkpoint_id!r}."
             raise InvalidInputError(msg)
-        return plain_messages(found.checkpoint["channel_values"].get("messages") or ()) if found else []
+        kept: object = found.checkpoint["channel_values"].get("messages") if found else None
+        return plain_messages(cast("Sequence[Any]", kept)) if isinstance(kept, list | tuple) else []
 
     async def turns(
         self,
@@ -407,7 +408,19 @@ class ThreadService:
                     yield named
                     continue
                 copied = await copy_thread(saver, self._saver, thread_id)
+                await self._entitle(thread_id, named)
                 yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
+
+    async def _entitle(self, thread_id: str, owner: Owner) -> None:
+        """Give a copied thread that has no title yet the first words of its user."""
+        if (await self.require(thread_id, owner=owner)).title:
+            return
+        try:
+            messages = await self.messages(thread_id, owner=owner)
+        except InvalidInputError:  # a graph may keep other things under the name
+            return
+        said = next((message.text for message in messages if message.role == "user"), "")
+        await self.note_turn(thread_id, question=said, owner=owner)
 
     async def export_to(
         self,
