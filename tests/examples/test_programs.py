@@ -54,7 +54,10 @@ class TestPrograms:
         assert proposal
         decided = run("support_bot.py", "review", "--user", "ana", "--by", "carla", "--approve", proposal[1])
 
+        reply = run("support_bot.py", "say", "--user", "ana", "Which order is mine?")
+
         assert "in force: Always answer me in French. (approved by carla)" in decided
+        assert "My order is A-17." in reply
         with threadkeep.open() as tk:
             assert any("My order is A-17." in one.text for one in tk.sync.memories.list(owner="ana"))
 

@@ -15,9 +15,9 @@ import pytest
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.identity import Owner
-from threadkeep.ids import MessageId, ThreadId
+from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.audited_writer import AuditedWriter
-from threadkeep.memories.models import Kind, NewMemory, Source
+from threadkeep.memories.models import Approval, Kind, NewMemory, Source
 from threadkeep.memories.repository import MemoryRepository
 from threadkeep.models.base import Message
 from threadkeep.models.local import LocalEmbedder
@@ -104,6 +104,37 @@ class TestWhatTheModelReadsAnyway:
         found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"), messages=[message("m1")])
 
         assert texts(found) == ["My cat is called Biscuit."]
+
+
+class TestPassages:
+    """Beside the facts of a turn, its passage takes room for what they do not hold."""
+
+    async def turn(self, world: World, fact: str, passage: str, *, kind: Kind = "semantic") -> None:
+        source = Source("user", ThreadId("thread-1"), MessageId("m"), at=world.clock.now(), turn_id=TurnId("turn"))
+        approval = Approval("carla", world.clock.now()) if kind == "procedural" else None
+        memories = [
+            NewMemory(fact, kind=kind, sources=(source,), approval=approval),
+            NewMemory(passage, kind="episodic", sources=(source,)),
+        ]
+        await world.memories.remember_many(memories, owner=ANA)
+
+    async def test_a_short_sentence_that_is_asked_about_is_no_repetition(self, world: World):
+        await self.turn(world, "I live in Lisbon.", "Said: I live in Lisbon. My order is A-17.")
+
+        both = await world.recall("Do I live in Lisbon, and which order is mine?")
+        one = await world.recall("Do I live in Lisbon?")
+
+        assert "My order is A-17." in both.text
+        assert texts(one) == ["I live in Lisbon."]
+
+    async def test_a_procedure_stands_for_no_passage(self, world: World):
+        """Passages leave out how to behave."""
+        procedure = "Always answer about my order in French."
+        await self.turn(world, procedure, "Said: My order is A-17.", kind="procedural")
+
+        found = await world.recall("Which order is mine?")
+
+        assert {"Said: My order is A-17.", procedure} <= set(texts(found))
 
 
 class TestWhatWasAskedBefore:

@@ -319,13 +319,14 @@ class _Offer:
         self._request = request
         self._taught: dict[TurnId, set[str]] = {}
         self._told: dict[TurnId, str] = {}
+        self._asked = frozenset(chain.from_iterable(request.query.terms))
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
         for candidate in recalled:
-            if candidate.memory.kind != "episodic":
+            if candidate.memory.kind == "semantic":  # no passage holds the words of a procedure
                 add_words_of_fact(candidate.memory, self._taught)
         for candidate in recalled:
             if candidate.memory.text.startswith(ASKED) and self._questions_left <= 0:
@@ -344,7 +345,7 @@ class _Offer:
         text = normalised(memory.text)
         if memory.kind == "episodic":
             if (
-                repeats(memory, self._taught)
+                repeats(memory, self._taught, self._asked)
                 or is_shown(memory, self._request)
                 or not self._packer.offer(candidate, text)
             ):
@@ -389,16 +390,19 @@ def add_words_of_fact(memory: Memory, taught: dict[TurnId, set[str]]) -> None:
                 taught.setdefault(source.turn_id, set()).update(gist_of(version.text).words)
 
 
-def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]]) -> bool:
-    """Return whether *memory*, a passage of a turn, says hardly more than recalled facts of the turn."""
+def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: Collection[str]) -> bool:
+    """Return whether *memory*, a passage of a turn, says hardly more than recalled facts of the turn.
+
+    A sentence with a word of *asked*, the terms of the query, that none of the facts holds is no repetition.
+    """
     turns = [turn for source in memory.sources if (turn := source.turn_id) is not None and turn in taught]
     if not turns:
         return False
     known = frozenset[str]().union(*map(taught.__getitem__, turns))
     said = memory.text.removeprefix(SAID).removeprefix(ASKED)
     for sentence in _SENTENCE_ENDS.split(said):
-        words = gist_of(sentence).words
-        if len(words) - sum(map(known.__contains__, words)) >= _ADDED and not is_filler(sentence):
+        added = [word for word in gist_of(sentence).words if word not in known]
+        if (len(added) >= _ADDED or any(word in asked for word in added)) and not is_filler(sentence):
             return False
     return True
 
