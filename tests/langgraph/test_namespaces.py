@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
 import pytest
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
+from langgraph.store.base import Op, Result
+from typing_extensions import override
 
+from tests.langgraph.store_world import StoreWorld
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.langgraph.operations import InvalidNamespaceError, labels_of, one_partition, require_own, writable
+from threadkeep.langgraph.store import ThreadkeepStore
 
 ILLEGAL = [("a.b",), ("a", ""), ("a", "\x00"), ("a", 1), ("a", None), None, 7]
 
@@ -34,6 +42,48 @@ class TestLabelsOf:
     def test_a_text_is_one_label(self):
         """A forgotten comma does not take a label apart."""
         assert labels_of("memories") == ("memories",)
+
+
+class Batches(ThreadkeepStore):
+    """A store that no operation may reach."""
+
+    @override
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        raise AssertionError(ops)
+
+    @override
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        raise AssertionError(ops)
+
+
+CALLS: Final[dict[str, Callable[[ThreadkeepStore, Any], Any]]] = {
+    "get": lambda store, namespace: store.get(namespace, "k"),
+    "aget": lambda store, namespace: store.aget(namespace, "k"),
+    "search": lambda store, namespace: store.search(namespace),
+    "asearch": lambda store, namespace: store.asearch(namespace),
+    "put": lambda store, namespace: store.put(namespace, "k", {}),
+    "aput": lambda store, namespace: store.aput(namespace, "k", {}),
+    "delete": lambda store, namespace: store.delete(namespace, "k"),
+    "adelete": lambda store, namespace: store.adelete(namespace, "k"),
+    "list_namespaces": lambda store, namespace: store.list_namespaces(prefix=namespace),
+    "alist_namespaces": lambda store, namespace: store.alist_namespaces(suffix=namespace),
+}
+
+
+class TestBatch:
+    @pytest.mark.parametrize("namespace", [one for one in ILLEGAL if isinstance(one, tuple)])
+    @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+    async def test_illegal_namespaces_do_not_reach_it(self, world: StoreWorld, call: Any, namespace: object):
+        """Subclasses and wrappers of it see legal ones only."""
+        store = Batches(world.home, world.store()._connect)
+
+        async def perform() -> None:
+            called = call(store, namespace)
+            if inspect.isawaitable(called):
+                await called
+
+        with pytest.raises(InvalidNamespaceError):
+            await perform()
 
 
 class TestWritable:
