@@ -27,6 +27,7 @@ from tests.gateway.world import (
 from threadkeep.gateway import idempotency
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.gateway.run_models import TurnRequest
+from threadkeep.langgraph.threads import ThreadService
 from threadkeep.testing import Held, ScriptedModel
 
 APPROVE = {"decisions": [{"type": "approve"}]}
@@ -173,6 +174,22 @@ class TestResume:
 
         assert sorted(answer.status_code for answer in answers) == [200, 409, 409, 409]
         assert len(model.prompts) == 2
+
+    async def test_the_thread_is_read_once(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
+        model = ScriptedModel(replies=(CALL, "It rains."))
+        gateway = open_gateway(model, graph=asking(model))
+        read, reads = ThreadService.get, list[str]()
+
+        async def counted(self: ThreadService, thread_id: str, **more: Any) -> Any:
+            reads.append(thread_id)
+            return await read(self, thread_id, **more)
+
+        async with gateway.client() as client:
+            run_id = (await gateway.turn(client, "Weather?", thread_id="t"))[0].data["run_id"]
+            monkeypatch.setattr(ThreadService, "get", counted)
+            answer = await client.post(f"/runs/{run_id}/resume", json={"answer": APPROVE})
+
+        assert (answer.status_code, reads) == (200, ["t"])
 
     async def test_an_answer_of_any_characters(self, gateway: GatewayWorld):
         async with gateway.client() as client:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.settings import GatewaySettings
     from threadkeep.identity import Owner
+    from threadkeep.langgraph.thread_models import Thread
 
 KEPT_SECONDS: Final = 300.0
 """How long the events of a run that ended are kept."""
@@ -176,12 +177,15 @@ class RunRegistry:
             detail = "This user has too many turns in progress; wait for one to end."
             raise ProblemError(429, "too_many_turns", detail, retry_after=1)
 
-    async def begin(self, request: TurnRequest, *, key: RequestKey | None = None) -> ChatRun | RunElsewhere:
+    async def begin(
+        self, request: TurnRequest, *, key: RequestKey | None = None, thread: Thread | None = None
+    ) -> ChatRun | RunElsewhere:
         """Begin a run; nothing is written before it is admitted.
 
         Args:
             request: What to run.
             key: The client's ``Idempotency-Key``; one that was used returns the run that was begun with it.
+            thread: The thread of the request, if it was read already.
 
         Raises:
             OverloadedError: Too many runs are in progress.
@@ -197,7 +201,7 @@ class RunRegistry:
         self._require_open()
         self.require_place(owner)
         if request.call is not None and request.call.answers:  # the turn goes on with memory or without, as it began
-            thread = await self._tk.for_owner(owner).threads.get(request.thread_id)
+            thread = thread or await self._tk.for_owner(owner).threads.get(request.thread_id)
             request = replace(request, memory=request.memory and (thread is None or thread.memory))
         run = ChatRun(new_run_id(request.thread_id), request, key=key)
         if request.call is not None:
@@ -261,10 +265,14 @@ class RunRegistry:
         Raises:
             RunNotFoundError: The owner has no such thread.
         """
+        return (await self._thread_of(owner, run_id)).thread_id
+
+    async def _thread_of(self, owner: Owner, run_id: str) -> Thread:
         thread_id = thread_of_run(run_id)
-        if thread_id is None or await self._tk.for_owner(owner).threads.get(thread_id) is None:
+        thread = None if thread_id is None else await self._tk.for_owner(owner).threads.get(thread_id)
+        if thread is None:
             raise _not_found()
-        return thread_id
+        return thread
 
     async def resume(
         self,
@@ -284,12 +292,13 @@ class RunRegistry:
         """
         if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
-        thread_id = await self.require_thread(owner, run_id)
+        thread = await self._thread_of(owner, run_id)
         before = self.find(owner, run_id)
         memory = before is None or before.request.memory
         call = GraphCall(self._view.resume(answer), TurnEvents(), strategy="reject", answers=True)
-        turn = TurnRequest(owner, thread_id, None, memory=memory, cancel_on_disconnect=cancel_on_disconnect, call=call)
-        return await self.begin(turn, key=key)
+        cancels = cancel_on_disconnect
+        turn = TurnRequest(owner, thread.thread_id, None, memory=memory, cancel_on_disconnect=cancels, call=call)
+        return await self.begin(turn, key=key, thread=thread)
 
     async def cancel(self, owner: Owner, run_id: str, *, undo: bool = False) -> Status:
         """Stop a run, also one of another process, and return how it ended.
