@@ -36,7 +36,7 @@ _Files: TypeAlias = Mapping[str, Callable[[], bytes]]
 _CONVERSATIONS: Final = re.compile(r"conversations(-\d+)?\.json")
 _DAY_FILE: Final = re.compile(r"\d{4}-\d\d-\d\d\.json")
 _WHATSAPP: Final = re.compile(
-    r"[\u200e\u200f\u202a]*\[?(\d{1,4})[./-](\d{1,2})[./-](\d{1,4}),? (\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
+    r"[\u200e\u200f\u202a]{0,8}\[?(\d{1,4})[./-](\d{1,2})[./-](\d{1,4}),? (\d{1,2})[:.](\d{2})(?:[:.](\d{2}))?"
     r"(?:[ \u202f\u00a0]?([AaPp])\.?[Mm]\.?)?(?:\]| -) (.*)"
 )
 _SLACK_LINK: Final = re.compile(r"<([^<>|]+)(?:\|([^<>]*))?>")
