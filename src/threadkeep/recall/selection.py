@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import chain, filterfalse, islice, zip_longest
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -390,7 +390,7 @@ def add_words_of_fact(memory: Memory, taught: dict[TurnId, set[str]]) -> None:
                 taught.setdefault(source.turn_id, set()).update(gist_of(version.text).words)
 
 
-def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: Collection[str]) -> bool:
+def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: frozenset[str]) -> bool:
     """Return whether *memory*, a passage of a turn, says hardly more than recalled facts of the turn.
 
     A sentence with a word of *asked*, the terms of the query, that none of the facts holds is no repetition.
@@ -401,8 +401,8 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: Col
     known = frozenset[str]().union(*map(taught.__getitem__, turns))
     said = memory.text.removeprefix(SAID).removeprefix(ASKED)
     for sentence in _SENTENCE_ENDS.split(said):
-        added = [word for word in gist_of(sentence).words if word not in known]
-        if (len(added) >= _ADDED or any(word in asked for word in added)) and not is_filler(sentence):
+        added = list(filterfalse(known.__contains__, gist_of(sentence).words))
+        if (len(added) >= _ADDED or not asked.isdisjoint(added)) and not is_filler(sentence):
             return False
     return True
 
