@@ -290,6 +290,70 @@ export interface paths {
         patch: operations["change_me_api_me_patch"];
         trace?: never;
     };
+    "/api/me/credentials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Credentials
+         * @description Return the agents that work with the user's own access, and whether they have it.
+         */
+        get: operations["list_credentials_api_me_credentials_get"];
+        put?: never;
+        /**
+         * Begin Credential
+         * @description Begin to connect an agent: the browser of the user goes to the URL.
+         */
+        post: operations["begin_credential_api_me_credentials_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/me/credentials/{agent}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke Credential
+         * @description Revoke the access of an agent at its authorization server, and delete it here.
+         */
+        delete: operations["revoke_credential_api_me_credentials__agent__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/me/credentials/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Finish Credential
+         * @description Take what the authorization server sent the browser back with; it has to be the browser of the same user.
+         */
+        get: operations["finish_credential_api_me_credentials_callback_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/me/erase": {
         parameters: {
             query?: never;
@@ -425,7 +489,8 @@ export interface paths {
          * List Memories
          * @description List the memories of the user, most recently changed first; *since*: changed then or later.
          *
-         *     With *tag*, those with all of these tags; with *any_tag*, those with one of them.
+         *     With *tag*, those with all of these tags; with *any_tag*, those with one of them. *metadata* is a JSON object of
+         *     names and values that they have.
          *
          *     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
          */
@@ -824,6 +889,130 @@ export interface paths {
         get: operations["join_api_runs__run_id__stream_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Scopes
+         * @description Return the scopes in which the user has a role.
+         */
+        get: operations["list_scopes_api_scopes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes/{kind}/{name}/memories": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Scope Memories
+         * @description List the memories of a scope, most recently changed first.
+         */
+        get: operations["list_scope_memories_api_scopes__kind___name__memories_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes/{kind}/{name}/memories/{memory_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Forget Scope Memory
+         * @description Remove a memory of a scope, as a reviewer; it is not learnt again.
+         */
+        delete: operations["forget_scope_memory_api_scopes__kind___name__memories__memory_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes/{kind}/{name}/memories/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Scope Memories
+         * @description Return the memories of a scope that are most like *q*, best first.
+         */
+        get: operations["search_scope_memories_api_scopes__kind___name__memories_search_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes/{kind}/{name}/proposals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Scope Proposals
+         * @description List the proposals to a scope, newest first, for a reviewer.
+         */
+        get: operations["list_scope_proposals_api_scopes__kind___name__proposals_get"];
+        put?: never;
+        /**
+         * Contribute
+         * @description Propose a statement to a scope, or promote a memory of the user.
+         */
+        post: operations["contribute_api_scopes__kind___name__proposals_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/scopes/{kind}/{name}/proposals/{proposal_id}/decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decide Scope Proposal
+         * @description Approve or reject a proposal to a scope, as a reviewer.
+         */
+        post: operations["decide_scope_proposal_api_scopes__kind___name__proposals__proposal_id__decide_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1240,6 +1429,23 @@ export interface components {
             /** Why */
             why: string;
         };
+        /**
+         * AuthorizationBody
+         * @description A consent that the user has to give.
+         *
+         *     Attributes:
+         *         url: Where the browser goes. It comes back to ``/api/me/credentials/callback``.
+         *         expires_at: Until when.
+         */
+        AuthorizationBody: {
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Url */
+            url: string;
+        };
         /** Body_end_sessions_auth_backchannel_logout_post */
         Body_end_sessions_auth_backchannel_logout_post: {
             /** Logout Token */
@@ -1327,6 +1533,61 @@ export interface components {
             memory_ids: string[];
         };
         /**
+         * ConnectBody
+         * @description What is to be connected.
+         *
+         *     Attributes:
+         *         agent: The name of a declared agent.
+         */
+        ConnectBody: {
+            /** Agent */
+            agent: string;
+        };
+        /**
+         * ContributedBody
+         * @description What became of a contribution.
+         *
+         *     Attributes:
+         *         status: ``proposed``, ``approved`` (by the scope's policy), ``duplicate`` or ``rejected``.
+         *         proposal_id: The proposal; null: there is none.
+         */
+        ContributedBody: {
+            /** Proposal Id */
+            proposal_id: string | null;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "proposed" | "approved" | "duplicate" | "rejected";
+        };
+        /**
+         * ContributionBody
+         * @description What is proposed to a scope: a statement, or a memory of the user, which keeps its sources.
+         *
+         *     Attributes:
+         *         text: The statement.
+         *         memory_id: The memory.
+         *         kind: The kind of the statement.
+         *         reason: Shown to the person who decides.
+         */
+        ContributionBody: {
+            /**
+             * Kind
+             * @default semantic
+             * @enum {string}
+             */
+            kind: "semantic" | "episodic" | "procedural";
+            /** Memory Id */
+            memory_id?: string | null;
+            /**
+             * Reason
+             * @default
+             */
+            reason: string;
+            /** Text */
+            text?: string | null;
+        };
+        /**
          * CorrectionBody
          * @description What is true instead.
          *
@@ -1342,6 +1603,46 @@ export interface components {
             approved: boolean;
             /** Text */
             text: string;
+        };
+        /**
+         * CredentialBody
+         * @description The access of the user to the server of an agent. It holds no secret.
+         *
+         *     Attributes:
+         *         agent: The agent.
+         *         state: ``connected``, ``ended`` (connect it again) or ``missing``.
+         *         issuer: The authorization server; null: the agent is not connected.
+         *         scopes: What was granted.
+         *         connected_at: When the user consented.
+         *         expires_at: When the token expires; it is refreshed.
+         */
+        CredentialBody: {
+            /** Agent */
+            agent: string;
+            /** Connected At */
+            connected_at?: string | null;
+            /** Expires At */
+            expires_at?: string | null;
+            /** Issuer */
+            issuer?: string | null;
+            /**
+             * Scopes
+             * @default []
+             */
+            scopes: string[];
+            /** State */
+            state: string;
+        };
+        /**
+         * CredentialsBody
+         * @description The agents that work with the user's own access.
+         *
+         *     Attributes:
+         *         credentials: One for each agent.
+         */
+        CredentialsBody: {
+            /** Credentials */
+            credentials: components["schemas"]["CredentialBody"][];
         };
         /**
          * DataFlowBody
@@ -1407,6 +1708,17 @@ export interface components {
         DecisionsBody: {
             /** Decided */
             decided: components["schemas"]["DecidedBody"][];
+        };
+        /**
+         * DisconnectedBody
+         * @description The access is gone.
+         *
+         *     Attributes:
+         *         revoked: Whether there was one.
+         */
+        DisconnectedBody: {
+            /** Revoked */
+            revoked: boolean;
         };
         /**
          * ErasedBody
@@ -2493,6 +2805,46 @@ export interface components {
             owners: number;
             /** Size Bytes */
             size_bytes: number | null;
+        };
+        /**
+         * ScopeBody
+         * @description A scope in which the user has a role.
+         *
+         *     Attributes:
+         *         kind: ``team`` or ``agent``.
+         *         name: Its name.
+         *         role: What the user may do; each role includes those before it.
+         *         since: When the role was granted.
+         */
+        ScopeBody: {
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "team" | "agent";
+            /** Name */
+            name: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "read" | "propose" | "review";
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+        };
+        /**
+         * ScopesBody
+         * @description The scopes in which the user has a role.
+         *
+         *     Attributes:
+         *         scopes: The scopes.
+         */
+        ScopesBody: {
+            /** Scopes */
+            scopes: components["schemas"]["ScopeBody"][];
         };
         /**
          * SessionBody
@@ -3594,6 +3946,143 @@ export interface operations {
             507: components["responses"]["Problem507"];
         };
     };
+    list_credentials_api_me_credentials_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialsBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    begin_credential_api_me_credentials_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConnectBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuthorizationBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    revoke_credential_api_me_credentials__agent__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                agent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DisconnectedBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    finish_credential_api_me_credentials_callback_get: {
+        parameters: {
+            query: {
+                code?: string;
+                iss?: string;
+                state: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     erase_me_api_me_erase_post: {
         parameters: {
             query?: never;
@@ -3841,6 +4330,7 @@ export interface operations {
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
                 memory_id?: string[];
+                metadata?: string;
                 pinned?: boolean;
                 since?: string;
                 tag?: string[];
@@ -4252,6 +4742,7 @@ export interface operations {
                 any_tag?: string[];
                 kind?: "semantic" | "episodic" | "procedural";
                 limit?: number;
+                metadata?: string;
                 pinned?: boolean;
                 q: string;
                 since?: string;
@@ -4682,6 +5173,270 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    list_scopes_api_scopes_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScopesBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    list_scope_memories_api_scopes__kind___name__memories_get: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoriesBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    forget_scope_memory_api_scopes__kind___name__memories__memory_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                memory_id: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForgottenBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    search_scope_memories_api_scopes__kind___name__memories_search_get: {
+        parameters: {
+            query: {
+                limit?: number;
+                q: string;
+            };
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundMemoriesBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    list_scope_proposals_api_scopes__kind___name__proposals_get: {
+        parameters: {
+            query?: {
+                cursor?: string;
+                limit?: number;
+                state?: ("pending" | "approved" | "rejected" | "expired") | "all";
+            };
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProposalsBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    contribute_api_scopes__kind___name__proposals_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContributionBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContributedBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
+    decide_scope_proposal_api_scopes__kind___name__proposals__proposal_id__decide_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: "team" | "agent";
+                name: string;
+                proposal_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecisionBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecidedBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
