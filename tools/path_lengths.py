@@ -27,17 +27,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1600),
-    "learn one sentence": (49, 1300),
-    "warm recall": (37, 330),
-    "list memories": (14, 89),
-    "forget a memory": (27, 458),
-    "store put": (18, 128),
-    "warm store search": (26, 191),
+    "agent turn": (63, 1615),
+    "learn one sentence": (51, 1530),
+    "warm recall": (37, 332),
+    "list memories": (14, 74),
+    "forget a memory": (27, 440),
+    "store put": (18, 129),
+    "warm store search": (26, 183),
     "store get": (13, 42),
-    "checkpoint put": (15, 99),
-    "checkpoint get": (13, 109),
-    "command: memories list": (28, 466),
+    "checkpoint put": (15, 100),
+    "checkpoint get": (13, 101),
+    "command: memories list": (28, 440),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
