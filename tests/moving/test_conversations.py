@@ -321,7 +321,7 @@ class TestRepeating:
         assert len(listed) <= 2
 
     def test_what_another_client_decides_meanwhile_counts(self, tmp_path: Path):
-        """A statement that was approved there does not wait any more, and one that was rejected is not proposed."""
+        """A statement that was approved there does not wait any more; one that was rejected and let in again is new."""
         url = f"sqlite:///{tmp_path}/memory.db"
         texts = ["My sister Ilse lives in Bergen.", "My brother Olaf lives in Lund.", "My aunt Vera lives in Cork."]
         talks = [plain_with(text, REPLY)["conversations"][0] | {"id": text} for text in texts]
@@ -334,11 +334,13 @@ class TestRepeating:
             by_text = {one.text: one.proposal_id for one in other.sync.proposals.list()}
             other.sync.proposals.approve(by_text[texts[0]], by="ana")
             other.sync.proposals.reject(by_text[texts[1]], by="ana")
+            (tombstone,) = other.sync.proposals.tombstones()
+            other.sync.proposals.lift(tombstone.tombstone_id)
 
             second = tk.sync.import_conversations(write_json(tmp_path / "second.json", again))
 
-            assert (second.new, second.memories, second.proposals) == (3, 1, 1)
-            assert [one.text for one in tk.sync.proposals.list()] == [texts[2]]
+            assert (second.new, second.memories, second.proposals) == (3, 1, 2)
+            assert {one.text for one in tk.sync.proposals.list()} == {texts[1], texts[2]}
             assert [one.text for one in tk.sync.memories.list()] == [texts[0]]
 
     @pytest.mark.slow
