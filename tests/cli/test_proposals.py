@@ -74,7 +74,7 @@ class TestDecide:
         listed, shown = (run("proposals", *words, "--user", USER).stdout for words in (("list",), ("show", keys[0])))
 
         assert "remember: The user's lucky number is 2. (said by assistant, semantic)" in listed
-        assert "because: said by assistant, semantic; expires" in shown
+        assert "because: said by the assistant, not by the user; expires" in shown
         assert "No proposals of nobody are pending." in run("proposals", "list", "--user", "nobody").stdout
         assert "Everything may be learnt." in run("proposals", "tombstones", "--user", "nobody").stdout
         with pytest.raises(ProposalNotFoundError):

@@ -48,6 +48,7 @@ def say(page: Page, text: str, *, wait: bool = True) -> None:
     asked.nth(count).wait_for()  # from then on, until the end, there is no button to send
     if wait:
         page.get_by_role("button", name="Send").wait_for()
+        expect(page.locator(".memory-line").filter(has_text="Learning …")).to_have_count(0)
 
 
 def begin_chat(page: Page) -> None:

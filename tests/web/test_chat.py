@@ -124,6 +124,21 @@ class TestMemory:
         expect(page.get_by_text("Nothing recalled")).to_be_visible()
 
 
+    def test_the_next_message_does_not_wait_for_learning(self, open_site: OpenSite, monkeypatch: pytest.MonkeyPatch):
+        """It is answered while the first turn waits for a worker; what that one learns is shown under its reply."""
+        monkeypatch.setenv("THREADKEEP_CAPTURE_WORKERS", "0")
+        site = open_site(ScriptedModel(replies=("Noted.",)))
+        page = site.open()
+        lines = page.locator(".memory-line")
+        say(page, ROME, wait=False)
+        expect(lines).to_contain_text("Learning …")
+        say(page, "Which trains leave tomorrow?", wait=False)
+        expect(page.locator(".reply").nth(1)).to_contain_text("Noted.")
+        expect(lines.first).to_contain_text("Learning …")
+        site.gateway.tk.sync.drain()
+        expect(lines.first).to_contain_text("learnt 1")
+
+
 class TestThreads:
     def test_conversations_are_found_renamed_forked_and_deleted(self, open_site: OpenSite):
         site = open_site()

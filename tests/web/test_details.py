@@ -74,6 +74,7 @@ class TestConversation:
         page.route("**/api/chat/stream_files", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks the function
         say(page, "Sum it up", wait=False)
         expect(page.locator(".reply")).to_contain_text("Sending 1 file …")
+        expect(page.locator(".sent-files li")).to_contain_text("%")
         held[0].continue_()
         expect(page.locator(".reply")).to_contain_text("Noted.")
         expect(page.locator(".sent-files li")).to_have_text(["notes.md"])

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.gateway.dead_turns import add_dead_turn
 from tests.gateway.oidc import OidcProvider
 from tests.web.conftest import OpenInstalled, OpenSite
-from tests.web.pages import LAYOUT, SlowModel, open_privacy, open_view, panel, say
+from tests.web.pages import LAYOUT, SlowModel, begin_chat, open_privacy, open_view, panel, say
 from tools import web
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -281,9 +281,13 @@ class TestOtherVersions:
         open_view(page, "Inbox")
         expect(answers).to_be_visible()
         page.unroute("**/api/proposals*")
+        begin_chat(page)
+        page.get_by_label("Message", exact=True).fill("I keep bees.")
         page.get_by_role("button", name="Reload").click()
-        expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+        expect(page.get_by_label("Message", exact=True)).to_have_value("I keep bees.")
         expect(answers).to_have_count(0)
+        page.reload()
+        expect(page.get_by_label("Message", exact=True)).to_have_value("")
 
     def test_a_newer_server_without_the_files_of_this_page(self, open_site: OpenSite):
         """The view says so and offers to reload the page."""

@@ -2,7 +2,7 @@
 import { lazy, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { isOtherVersion } from "./api/version.ts";
 import { ChatView } from "./chat/chat-view.tsx";
-import { forgetChat, useChats } from "./chat/use-chats.ts";
+import { forgetChat, reloadPage, restoreDraft, useChats } from "./chat/use-chats.ts";
 import { announce, setAnnouncer } from "./components/announce.ts";
 import { Boundary } from "./components/boundary.tsx";
 import { IconButton, Menu, type MenuItem } from "./components/controls.tsx";
@@ -28,6 +28,7 @@ export function Shell({ user }: { user: User }) {
   const fragment = useFragment();
   const route = parseRoute(fragment);
   const threadId = route.view === "chat" ? route.threadId : null;
+  useState(() => restoreDraft(user.userId));
   const chat = useChats(threadId);
   const waiting = useStore(inbox)?.length ?? 0;
   const [drawer, setDrawer] = useState<Drawer>(null);
@@ -79,7 +80,7 @@ export function Shell({ user }: { user: User }) {
           </a>
           <Profile user={user} />
         </header>
-        <OtherVersion />
+        <OtherVersion user={user} />
         <SessionEnded user={user} />
         <Boundary view={fragment}>
           <Suspense fallback={<p className="empty">{texts.loading}</p>}>
@@ -185,8 +186,8 @@ function Profile({ user }: { user: User }) {
   );
 }
 
-/** A page that its server does not fit is loaded anew when the user is ready: what was written would be lost. */
-function OtherVersion() {
+/** A page that its server does not fit is loaded anew when the user is ready. */
+function OtherVersion({ user }: { user: User }) {
   const other = useStore(isOtherVersion);
   useEffect(() => {
     if (other) announce(texts.otherVersion);
@@ -195,7 +196,7 @@ function OtherVersion() {
   return (
     <div className="banner">
       <span>{texts.otherVersion}</span>
-      <button type="button" className="primary" onClick={() => location.reload()}>
+      <button type="button" className="primary" onClick={() => reloadPage(user.userId)}>
         {texts.reload}
       </button>
     </div>

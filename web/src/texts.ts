@@ -3,6 +3,7 @@ const locale = typeof navigator === "undefined" ? "en" : navigator.language;
 const numbers = new Intl.NumberFormat(locale);
 const decimals = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
 const sizes = new Intl.NumberFormat(locale, { style: "unit", unit: "megabyte", maximumSignificantDigits: 3 });
+const percent = new Intl.NumberFormat(locale, { style: "percent" });
 const plural = (count: number, one: string, many: string) => `${numbers.format(count)} ${count === 1 ? one : many}`;
 
 export const texts = {
@@ -15,7 +16,7 @@ export const texts = {
   tryAgain: "Try again",
   loading: "Loading …",
   broken: "This part of the page could not be shown. The server may be newer than the page.",
-  otherVersion: "The server has another version than this page. Send or copy what you have written, then reload the page.",
+  otherVersion: "The server has another version than this page. Reload the page; what you have written stays.",
   reload: "Reload",
   close: "Close",
   cancel: "Cancel",
@@ -79,6 +80,7 @@ export const texts = {
   you: "You",
   agent: "Agent",
   thinking: "Thinking …",
+  shareSent: (share: number) => percent.format(share),
   sendingFiles: (count: number) => `Sending ${plural(count, "file", "files")} …`,
   reconnecting: "Reconnecting …",
   stopped: "Stopped.",

@@ -33,7 +33,7 @@ from threadkeep.memories.models import Kind, Memory, Source, Speaker, least_trus
 from threadkeep.memories.reader import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
-from threadkeep.proposals.models import Decision, Proposal, Verdict, proposal_put
+from threadkeep.proposals.models import Decision, Proposal, Verdict, proposal_put, waiting_reason
 from threadkeep.proposals.reader import PolicyRepository, ProposalReader
 from threadkeep.proposals.repository import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted, lifting_operations
@@ -199,11 +199,7 @@ def confirming(proposal: Proposal, memory_id: MemoryId, owner: Owner, *, now: da
 def _reason(candidate: Candidate | None) -> str:
     if candidate is None:
         return "an extractor would have it removed"
-    if candidate.kind == "procedural":
-        return "how to behave is always asked"
-    if candidate.source.speaker == "user":
-        return "the policy asks"
-    return f"no words of the user bear it out; said by {candidate.source.speaker}"
+    return waiting_reason(candidate.kind, candidate.source.speaker)
 
 
 _ALIKE: Final = 20

@@ -393,6 +393,13 @@ def policy_namespace(owner: Owner) -> Namespace:
     return (POLICY, owner.label)
 
 
+def waiting_reason(kind: Kind, speaker: Speaker) -> str:
+    """Return why a statement of *kind* that *speaker* made waits, for the person who decides."""
+    if kind == "procedural":
+        return "how to behave is always asked"
+    return "the policy asks" if speaker == "user" else f"said by the {speaker}, not by the user"
+
+
 def proposal_put(proposal: Proposal, owner: Owner, *, expect: Expectation) -> Put:
     """Return the put that writes *proposal*; one that waits is due when it lapses, a decided one goes in time."""
     decision = proposal.decision

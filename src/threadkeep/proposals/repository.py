@@ -44,6 +44,7 @@ from threadkeep.proposals.models import (
     proposal_of,
     proposal_put,
     statement,
+    waiting_reason,
 )
 from threadkeep.proposals.reader import ProposalReader
 from threadkeep.storage.interface import Operation, Put, Storage
@@ -133,7 +134,7 @@ class ProposalRepository:
             kind=base.kind if base else new.kind,
             sources=new.sources,
             trust=trust,
-            reason=new.reason or f"said by {trust}, {kind}",
+            reason=new.reason or waiting_reason(kind, trust),
             memory_id=base.memory_id if base else MemoryId(new_id()),
             base_revision=base.revision if base else None,
             base_text=base.text if base else None,

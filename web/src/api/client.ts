@@ -1,5 +1,6 @@
 // Requests to the gateway, typed by its OpenAPI document.
 import { problemOf, ThreadkeepError } from "../../../packages/client-typescript/src/errors.ts";
+import { upload } from "./upload.ts";
 import { noteVersion } from "./version.ts";
 import type { components, paths } from "./schema.ts";
 
@@ -51,13 +52,18 @@ export async function call<M extends Method, P extends PathsOf<M>>(
   return (response.status === 204 ? undefined : await response.json()) as Answer<Operation<M, P>>;
 }
 
-/** Send a request with the headers of the session; an answer that is no success becomes an ThreadkeepError. */
-export async function send(method: string, address: string, init: RequestInit = {}): Promise<Response> {
+/**
+ * Send a request with the headers of the session; an answer that is no success becomes a ThreadkeepError.
+ *
+ * @param onSent Called with how many bytes have been sent.
+ */
+export async function send(method: string, address: string, init: RequestInit = {}, onSent?: (bytes: number) => void): Promise<Response> {
   const headers = new Headers(init.headers);
   if (csrfToken !== null && method !== "get") headers.set("X-CSRF-Token", csrfToken);
+  const request: RequestInit = { ...init, method: method.toUpperCase(), headers, redirect: "error" };
   let response: Response;
   try {
-    response = await fetch(address, { ...init, method: method.toUpperCase(), headers, redirect: "error" });
+    response = await (onSent === undefined ? fetch(address, request) : upload(address, request, onSent));
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new ThreadkeepError(0, "unreachable", String(error));

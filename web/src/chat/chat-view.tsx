@@ -7,7 +7,7 @@ import { IconButton } from "../components/controls.tsx";
 import { chatAddress } from "../route.ts";
 import { sessionEnded } from "../stores/toasts.ts";
 import { texts } from "../texts.ts";
-import type { Chat, ChatState } from "./chat.ts";
+import { isAtWork, type Chat, type ChatState } from "./chat.ts";
 import { Composer } from "./composer.tsx";
 import { ExchangeView } from "./exchange-view.tsx";
 import { lastTurn } from "./exchanges.ts";
@@ -119,7 +119,7 @@ function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewPr
               record={state.records.get(exchange.messageId ?? "")}
               branch={exchange.place === null ? undefined : state.branches.get(exchange.place)}
               last={index === exchanges.length - 1}
-              busy={state.connection !== "idle"}
+              busy={isAtWork(state)}
               soughtMessage={index === sought ? messageId : null}
               shown={shownTurn === exchange.key}
               onShowTurn={onShowTurn}

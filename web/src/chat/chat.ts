@@ -6,6 +6,7 @@ import type { RunEvent } from "../events/types.ts";
 import { outdate } from "../stores/memories.ts";
 import { branchPoints, type BranchPoint, type Checkpoint } from "./branches.ts";
 import { exchangesOf, lastTurn, type Exchange } from "./exchanges.ts";
+import { sharesSent } from "./files.ts";
 import type { TurnRecord } from "./turn-memory.ts";
 
 const historyLimit = 100;
@@ -48,6 +49,12 @@ const empty: ChatState = {
   recordsFailure: null,
 };
 
+/** Whether a run is at work on the conversation; while the server learns from one that has ended, the user goes on. */
+export function isAtWork({ connection, exchanges }: ChatState): boolean {
+  const last = exchanges.at(-1);
+  return connection !== "idle" && last !== undefined && lastTurn(last).status === "running";
+}
+
 export interface Question {
   text: string;
   files: readonly File[];
@@ -60,6 +67,7 @@ export class Chat {
   readonly #onThread: (chat: Chat) => void;
   #checkpoints: readonly Checkpoint[] = [];
   #reading = new AbortController();
+  #following: Promise<void> = Promise.resolve();
   #waiting: RunEvent[] = [];
   #sent = 0;
   #opening = false;
@@ -84,12 +92,12 @@ export class Chat {
   readonly state = (): ChatState => this.#state;
 
   get isRunning(): boolean {
-    return this.#state.connection !== "idle";
+    return isAtWork(this.#state);
   }
 
   /** Read the messages anew, also those of a run that another page began. */
   reload(): void {
-    if (this.#state.threadId !== null && !this.isRunning && !this.#opening) void this.#open();
+    if (this.#state.threadId !== null && this.#state.connection === "idle" && !this.#opening) void this.#open();
   }
 
   /** Show that the conversation does not exist any more. */
@@ -100,7 +108,7 @@ export class Chat {
 
   /** Ask a question; with *extending*, in place of an earlier turn. */
   async ask(question: Question, extending: string | null = this.#state.tip): Promise<void> {
-    if (this.isRunning) return;
+    if (!(await this.#leaveEnded())) return;
     const { threadId, exchanges } = this.#state;
     const before = exchanges.slice(0, this.#placeOf(extending));
     const asked: Exchange = {
@@ -108,6 +116,7 @@ export class Chat {
       messageId: null,
       question: question.text,
       files: question.files.map((file) => file.name),
+      sent: question.files.map(() => 0),
       place: null,
       turns: [newTurn],
       seen: true,
@@ -116,7 +125,9 @@ export class Chat {
     };
     this.#change({ exchanges: [...before, asked], connection: "connecting", notice: null, branches: new Map() });
     const key = crypto.randomUUID();
-    await this.#follow(() => send("post", ...this.#request(question, threadId, extending, key)));
+    const [address, init] = this.#request(question, threadId, extending, key);
+    const onSent = asked.files.length === 0 ? undefined : (bytes: number) => this.#showSent(asked.key, sharesSent(question.files, bytes));
+    await this.#follow((signal) => send("post", address, { ...init, signal }, onSent));
   }
 
   /** Ask an earlier question again, with the same or another text: the turns stay, as a branch. */
@@ -127,7 +138,7 @@ export class Chat {
 
   /** Show another branch. */
   async show(tip: string): Promise<void> {
-    if (this.isRunning || this.#state.threadId === null) return;
+    if (this.#state.threadId === null || !(await this.#leaveEnded())) return;
     await this.#attempt(async () => {
       const { messages } = await call("get", "/api/threads/{thread_id}/messages", {
         path: { thread_id: this.#state.threadId ?? "" },
@@ -140,15 +151,16 @@ export class Chat {
 
   /** Answer what the last run asks. */
   async answer(answer: unknown): Promise<void> {
+    if (!(await this.#leaveEnded())) return;
     const exchange = this.#state.exchanges.at(-1);
     const runId = exchange && lastTurn(exchange).runId;
-    if (exchange === undefined || !runId || this.isRunning) return;
+    if (exchange === undefined || !runId) return;
     this.#replaceLast({ ...exchange, turns: [...exchange.turns.map(withoutQuestions), newTurn], settled: false });
     this.#change({ connection: "connecting", notice: null });
     const key = crypto.randomUUID();
     const address = `/api/runs/${encodeURIComponent(runId)}/resume`;
     const headers = { "Content-Type": "application/json", "Idempotency-Key": key };
-    await this.#follow(() => send("post", address, { headers, body: JSON.stringify({ answer }) }));
+    await this.#follow((signal) => send("post", address, { headers, body: JSON.stringify({ answer }), signal }));
   }
 
   /** Stop the run that is in progress. */
@@ -196,13 +208,16 @@ export class Chat {
     }
   }
 
-  /** Read what memory had to do with the turns; again for a while, if the newest is not learnt from yet. */
+  /** Read what memory had to do with the turns; again for a while, if one of them is not learnt from yet. */
   async #readRecords(tip: string | null, readings = 1): Promise<void> {
     const path = { thread_id: this.#state.threadId ?? "" };
     try {
       const { turns } = await call("get", "/api/threads/{thread_id}/turns", { path, query: tip === null ? {} : { checkpoint_id: tip } });
+      const before = this.#state.records;
+      const learnt = turns.filter((one) => before.get(one.message_id)?.state === "pending").flatMap((one) => one.learnt);
+      outdate(learnt.map((one) => one.memory_id));
       this.#change({ records: new Map(turns.map((one) => [one.message_id, one])), recordsFailure: null });
-      if (turns.at(-1)?.state !== "pending" || readings === mostReadings) return;
+      if (readings === mostReadings || turns.every((one) => one.state !== "pending")) return;
       setTimeout(() => void this.#readRecords(tip, readings + 1), learningMilliseconds);
     } catch (error) {
       if (!(error instanceof ThreadkeepError)) throw error;
@@ -220,7 +235,7 @@ export class Chat {
   async #rejoin(runId: string, exchange: Exchange): Promise<void> {
     this.#replaceLast({ ...exchange, turns: [newTurn], seen: true, settled: false });
     this.#change({ connection: "connecting" });
-    await this.#follow(() => join(runId, null, this.#reading.signal));
+    await this.#follow((signal) => join(runId, null, signal));
   }
 
   #showQuestions(runId: string, { interrupts }: Schemas["StateBody"], exchange: Exchange): void {
@@ -229,8 +244,25 @@ export class Chat {
     this.#replaceLast({ ...exchange, turns });
   }
 
-  async #follow(begin: () => Promise<Response>): Promise<void> {
+  /** Follow a run to the end of what it tells. */
+  #follow(begin: (signal: AbortSignal) => Promise<Response>): Promise<void> {
+    this.#following = this.#showEvents(begin);
+    return this.#following;
+  }
+
+  /** Stop waiting for what is learnt from a turn that has ended: the thread tells it later. Return whether it has. */
+  async #leaveEnded(): Promise<boolean> {
+    if (this.isRunning) return false;
+    if (this.#state.connection !== "idle") {
+      this.#reading.abort();
+      await this.#following;
+    }
+    return !this.isRunning;
+  }
+
+  async #showEvents(begin: (signal: AbortSignal) => Promise<Response>): Promise<void> {
     this.#reading = new AbortController();
+    const { signal } = this.#reading;
     let reading = true;
     let timer = setTimeout(show, flushMilliseconds);
     const flush = () => this.#flush();
@@ -243,7 +275,7 @@ export class Chat {
     const onEvent = (event: RunEvent) => void this.#waiting.push(event);
     const onConnected = (connected: boolean) => this.#change({ connection: connected ? "streaming" : "reconnecting" });
     try {
-      await followRun(begin, { onEvent, onConnected }, this.#reading.signal);
+      await followRun(() => begin(signal), { onEvent, onConnected }, signal);
     } catch (error) {
       if (!(error instanceof ThreadkeepError)) throw error;
       this.#change({ notice: error });
@@ -253,7 +285,11 @@ export class Chat {
       this.#flush();
       this.#end();
     }
-    await this.#afterTurn();
+  }
+
+  #showSent(key: string, sent: readonly number[]): void {
+    const exchange = this.#state.exchanges.at(-1);
+    if (exchange?.key === key) this.#replaceLast({ ...exchange, sent });
   }
 
   /** Apply the events that came since the last time, all at once: a fast model sends hundreds in a second. */
@@ -269,6 +305,7 @@ export class Chat {
       this.#change({ threadId: turn.threadId });
       this.#onThread(this);
     }
+    if (before.status === "running" && turn.status !== "running") void this.#afterTurn();
   }
 
   #end(): void {
@@ -280,18 +317,21 @@ export class Chat {
       }
       const turns = [...exchange.turns.slice(0, -1), { ...lastTurn(exchange), status: "error" as const }];
       this.#replaceLast({ ...exchange, turns });
+      void this.#afterTurn();
     }
     if (exchange !== undefined) this.#replaceLast({ ...(this.#state.exchanges.at(-1) ?? exchange), settled: true });
     this.#change({ connection: "idle" });
     this.#onThread(this);
+    if (this.#state.threadId !== null) void this.#readRecords(this.#state.tip);
   }
 
+  /** A turn has ended: it is the newest of its thread. */
   async #afterTurn(): Promise<void> {
     const exchange = this.#state.exchanges.at(-1);
     if (this.#state.threadId === null || exchange === undefined) return;
+    this.#change({ tip: null });
     await this.#attempt(async () => {
       if (lastTurn(exchange).reset !== null) await this.#readMessages();
-      this.#change({ tip: null });
       await this.#learnBranches();
     });
   }
@@ -306,6 +346,7 @@ export class Chat {
   async #learnBranches(): Promise<void> {
     const path = { thread_id: this.#state.threadId ?? "" };
     const { checkpoints } = await call("get", "/api/threads/{thread_id}/history", { path, query: { limit: historyLimit } });
+    if (this.isRunning) return; // the end of that turn reads them again
     this.#checkpoints = checkpoints;
     const branches = this.#branches(this.#state.tip);
     const places = [...branches.keys()];

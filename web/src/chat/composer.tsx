@@ -4,7 +4,7 @@ import { announce } from "../components/announce.ts";
 import { IconButton } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { texts } from "../texts.ts";
-import type { Chat, ChatState } from "./chat.ts";
+import { isAtWork, type Chat, type ChatState } from "./chat.ts";
 import { accepted, addFiles, maxMessageCharacters } from "./files.ts";
 
 export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
@@ -15,7 +15,7 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
   const [dragging, setDragging] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const busy = state.connection !== "idle";
+  const busy = isAtWork(state);
   const tooLong = text.length > maxMessageCharacters;
   const ready = text.trim() !== "" && !tooLong && !busy && !state.loading;
 

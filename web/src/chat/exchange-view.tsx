@@ -62,6 +62,7 @@ function progressOf(exchange: Exchange): string {
 
 function UserMessage({ chat, exchange, branch, busy, sought }: ExchangeViewProps & { sought: boolean }) {
   const [edits, setEdits] = useState(false);
+  const begun = lastTurn(exchange).runId !== null;
   return (
     <div className={`question ${sought ? "sought" : ""}`}>
       <h2 className="unseen">{texts.you}</h2>
@@ -71,6 +72,7 @@ function UserMessage({ chat, exchange, branch, busy, sought }: ExchangeViewProps
             <li key={index}>
               <Icon name="file" />
               {name}
+              {begun || exchange.sent[index] === undefined ? null : <span className="quiet">{texts.shareSent(exchange.sent[index])}</span>}
             </li>
           ))}
         </ul>

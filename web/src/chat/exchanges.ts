@@ -9,6 +9,8 @@ export interface Exchange {
   question: string;
   /** The names of the files that came with the question. */
   files: readonly string[];
+  /** Which share of each file has been sent; empty: none is being sent. */
+  sent: readonly number[];
   /** How many messages the thread has before the exchange; null: not known yet. */
   place: number | null;
   /** The runs of the exchange: the turn, and one for each answer to what it asked. */
@@ -47,6 +49,7 @@ function exchange(message: ThreadMessage, place: number, files: readonly string[
     messageId: message.message_id,
     question: message.text,
     files,
+    sent: [],
     place,
     turns: [{ ...newTurn, status: "done" }],
     seen: false,

@@ -9,6 +9,16 @@ const readable = /\.(txt|text|md|markdown|json|ipynb|csv|log|pdf|docx|pptx|xlsx|
 
 export const accepted = ".txt,.md,.json,.ipynb,.csv,.log,.pdf,.docx,.pptx,.xlsx,.html,.py,.ts,.js,.yaml,.yml,.toml";
 
+/** Return which share of each file has been sent, once so many bytes of them all have. */
+export function sharesSent(files: readonly File[], bytes: number): number[] {
+  let before = 0;
+  return files.map(({ size }) => {
+    const share = size === 0 ? 1 : Math.min(Math.max((bytes - before) / size, 0), 1);
+    before += size;
+    return share;
+  });
+}
+
 export interface Selection {
   files: File[];
   /** A sentence for each file that was refused. */

@@ -64,7 +64,7 @@ export function learntFrom(exchange: Exchange, record: TurnRecord | undefined): 
 export function isLearning(exchange: Exchange, record: TurnRecord | undefined): boolean {
   const turn = lastTurn(exchange);
   if (turn.status === "running" || turn.status === "interrupted") return false;
-  return exchange.seen ? turn.recorded && !exchange.settled : record?.state === "pending";
+  return exchange.seen && !exchange.settled ? turn.recorded : record?.state === "pending";
 }
 
 /** Return the proposals that wait because of an exchange. */

@@ -51,6 +51,31 @@ export function freshChat(): Chat {
   return opened(null).chat;
 }
 
+interface Kept {
+  userId: string;
+  draft: string;
+}
+
+/** Load the page anew; what the user has written and not sent is there again. */
+export function reloadPage(userId: string): void {
+  history.replaceState({ userId, draft: shownChat().draft } satisfies Kept, "");
+  location.reload();
+}
+
+/** Put back what was written before the page was loaded anew, if the same user goes on. */
+export function restoreDraft(userId: string): void {
+  const kept = history.state as Kept | null;
+  if (kept === null) return;
+  history.replaceState(null, "");
+  if (kept.userId === userId) shownChat().draft ||= kept.draft;
+}
+
+/** The chat of the address; in another view, the new one. */
+function shownChat(): Chat {
+  const route = parseRoute(location.hash);
+  return opened(route.view === "chat" ? route.threadId : null).chat;
+}
+
 export function useChatState(chat: Chat) {
   return useSyncExternalStore(chat.subscribe, chat.state);
 }
