@@ -123,7 +123,6 @@ class TestMemory:
         say(page, "Where do I live?")
         expect(page.get_by_text("Nothing recalled")).to_be_visible()
 
-
     def test_the_next_message_does_not_wait_for_learning(self, open_site: OpenSite, monkeypatch: pytest.MonkeyPatch):
         """It is answered while the first turn waits for a worker; what that one learns is shown under its reply."""
         monkeypatch.setenv("THREADKEEP_CAPTURE_WORKERS", "0")

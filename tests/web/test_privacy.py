@@ -76,6 +76,28 @@ class TestPrivacy:
         assert len(site.gateway.tk.sync.memories.list(owner=site.owner("bo"))) == 1
         assert site.problems == []
 
+    @pytest.mark.parametrize(
+        ("view", "address", "part"),
+        [
+            ("Memory", r"/api/memories\?", "Memory"),
+            ("Inbox", r"/api/proposals", "Inbox"),
+            ("Inbox", r"/api/threads\?", "Conversations"),
+        ],
+    )
+    def test_a_view_names_the_part_that_is_away(self, open_site: OpenSite, view: str, address: str, part: str):
+        """It does not say that there is nothing, and reads the part again when the user asks."""
+        site = open_site()
+        page = site.open()
+        page.route(re.compile(address), lambda route: route.fulfill(status=503, json={"code": "x", "detail": "x"}))
+        page.evaluate(f"location.hash = '#/{view.lower()}'")
+        page.reload()
+        away = page.get_by_role("alert").filter(has_text=f"“{part}” cannot be read now; the rest works.")
+        expect(away).to_be_visible()
+        assert part != "Inbox" or page.get_by_text("Nothing waits for you.").count() == 0
+        page.unroute(re.compile(address))
+        away.get_by_role("button", name="Try again").click()
+        expect(away).to_have_count(0)
+
     def test_a_part_that_is_away_leaves_the_rest(self, open_site: OpenSite):
         site = open_site()
         page = site.open()

@@ -2,17 +2,19 @@
 import { useEffect, useRef, useState } from "react";
 import { call } from "../api/client.ts";
 import { Dialog, IconButton, TextDialog } from "../components/controls.tsx";
-import { Empty, Page } from "../components/page.tsx";
+import { Away, Empty, Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
-import { decide, inbox, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
+import { decide, inbox, inboxAway, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
 
 export default function InboxView({ user }: { user: User }) {
-  const waiting = useStore(inbox) ?? [];
+  const known = useStore(inbox);
+  const waiting = known ?? [];
+  const away = useStore(inboxAway);
   const [place, setPlace] = useState(0);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [edits, setEdits] = useState<Proposal | null>(null);
@@ -92,7 +94,8 @@ export default function InboxView({ user }: { user: User }) {
         </>
       }
     >
-      {waiting.length === 0 ? <Empty icon="inbox" title={texts.inboxEmpty} hint={texts.inboxEmptyHint} /> : null}
+      {away ? <Away what={texts.inbox} onRetry={() => void loadInbox()} /> : null}
+      {known?.length === 0 && !away ? <Empty icon="inbox" title={texts.inboxEmpty} hint={texts.inboxEmptyHint} /> : null}
       <ul ref={list} className="proposals">
         {waiting.map((one, index) => (
           <ProposalRow

@@ -134,14 +134,18 @@ async function change(memoryId: string, work: (memory: Memory) => Promise<void>)
 /** The proposals that wait; null: not read yet. */
 export const inbox = new Store<readonly Proposal[] | null>(null);
 
+/** Whether the proposals could not be read. */
+export const inboxAway = new Store(false);
+
 /** Decided here: an answer that the server gave before may come after. */
 const decided = new Set<string>();
 
 export async function loadInbox(): Promise<void> {
-  await attempt(async () => {
+  const read = await attempt(async () => {
     const { proposals } = await call("get", "/api/proposals", { query: { limit: 100 } });
     inbox.set(proposals.filter((one) => !decided.has(one.proposal_id)));
   });
+  inboxAway.set(!read);
 }
 
 /** Take decided proposals out of the inbox. */

@@ -9,13 +9,16 @@ const pageSize = 100;
 
 export const threads = new Store<readonly Thread[] | null>(null);
 
+/** Whether the conversations could not be read. */
+export const threadsAway = new Store(false);
+
 /** Where the list goes on; null: all of it is read. */
 let cursor: string | null = null;
 let reading = false;
 
 /** Read the newest conversations; those that were read before stay. */
 export async function loadThreads(): Promise<void> {
-  await attempt(async () => {
+  const read = await attempt(async () => {
     const page = await call("get", "/api/threads", { query: { limit: pageSize } });
     const known = threads.get() ?? [];
     const newest = new Set(page.threads.map((one) => one.thread_id));
@@ -23,6 +26,7 @@ export async function loadThreads(): Promise<void> {
     if (earlier.length === 0) cursor = page.cursor;
     threads.set([...page.threads, ...earlier]);
   });
+  threadsAway.set(!read);
 }
 
 /** Read the next page of earlier conversations. */

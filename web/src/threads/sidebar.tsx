@@ -3,11 +3,12 @@ import { useCallback, useDeferredValue, useMemo, useRef, useState } from "react"
 import { VList, type VListHandle } from "virtua";
 import { Confirm, Menu, TextDialog } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
+import { Away } from "../components/page.tsx";
 import { useLoaded } from "../components/use-loaded.ts";
 import { forgetChat } from "../chat/use-chats.ts";
 import { chatAddress, go, memoriesOfThread } from "../route.ts";
 import { useStore } from "../stores/store.ts";
-import { changeThread, deleteThread, forkThread, loadMoreThreads, searchThreads, threads, type FoundThreads, type Mention, type Thread } from "../stores/threads.ts";
+import { changeThread, deleteThread, forkThread, loadMoreThreads, loadThreads, searchThreads, threads, threadsAway, type FoundThreads, type Mention, type Thread } from "../stores/threads.ts";
 import { texts } from "../texts.ts";
 import { groupByDay } from "./days.ts";
 
@@ -17,6 +18,7 @@ const nearEnd = 600;
 
 export function Sidebar({ current }: { current: string | null }) {
   const list = useStore(threads);
+  const away = useStore(threadsAway);
   const [query, setQuery] = useState("");
   const sought = useDeferredValue(query.trim());
   const search = useLoaded(useCallback(() => (sought === "" ? Promise.resolve(null) : searchThreads(sought)), [sought]));
@@ -38,6 +40,7 @@ export function Sidebar({ current }: { current: string | null }) {
           onChange={(event) => setQuery(event.target.value)}
         />
       </label>
+      {away ? <Away what={texts.threads} onRetry={() => void loadThreads()} /> : null}
       {empty === null ? null : <p className="quiet">{empty}</p>}
       {search.error === null || sought === "" ? null : <p className="failed">{texts.partAway(texts.searchThreads)}</p>}
       <Rows key={sought} rows={rows} current={current} />
