@@ -162,7 +162,7 @@ class TestReady:
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
         assert not local.available()
-        with pytest.raises(EmbedderUnavailableError, match=r"onnxruntime missing.*pip install threadkeep\[local\]"):
+        with pytest.raises(EmbedderUnavailableError, match=r'onnxruntime missing.*pip install "threadkeep\[local\]"'):
             await LocalEmbedder().ready()
 
     async def test_a_model_that_was_not_built_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
