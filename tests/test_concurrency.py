@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
@@ -28,6 +29,13 @@ async def value_after(event: asyncio.Event) -> str:
     with asking():
         await event.wait()
     return "done"
+
+
+async def _blocking() -> None:
+    """Block the event loop for 50 ms, again and again."""
+    while True:
+        time.sleep(0.05)  # noqa: ASYNC251 - that is what a busy process does
+        await asyncio.sleep(0)
 
 
 class TestWait:
@@ -229,6 +237,17 @@ class TestPriorityGate:
         assert {type(error) for error in done} == {TimeoutError}
         async with asyncio.timeout(10), gate.place():
             assert gate.waiting == 0
+
+    async def test_a_late_event_loop_is_not_the_storage(self) -> None:
+        """Ten calls that each get their answer at once wait for the loop, which other work of this process blocks."""
+        work = asyncio.create_task(_blocking())
+        try:
+            async with answer_timeout(0.1):
+                for _ in range(10):
+                    with asking():
+                        await asyncio.sleep(0.001)
+        finally:
+            work.cancel()
 
     async def test_patience_ends(self) -> None:
         gate = PriorityGate(1, patience=MOMENT)

@@ -48,6 +48,8 @@ _LEARNING_SHARE: Final = 4
 _LONGEST_FACTOR: Final = 20
 _LONGEST_SECONDS: Final = 30.0
 _ROUNDS: Final = 3
+_LOOK_SECONDS: Final = 0.005
+"""How often it is looked whether the event loop is late."""
 _SILENT_SECONDS: Final = 0.25
 """A storage that answers no call for so long is slow or away."""
 _SHORTEST_SECONDS: Final = 0.001
@@ -276,8 +278,9 @@ def queued() -> Generator[None]:
 async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> AsyncGenerator[AnswerTime]:
     """Raise ``TimeoutError`` once a storage or a model was asked for *seconds* in this block and did not answer.
 
-    An answer that has arrived is taken even if this process was too busy to read it in time. Whatever it waits for,
-    the block ends after 20 times as long, and 30 seconds at least.
+    An answer that has arrived is taken even if this process was too busy to read it in time, and time by which the
+    event loop is late does not count. Whatever it waits for, the block ends after 20 times as long, and 30 seconds at
+    least.
 
     Args:
         seconds: The timeout.
@@ -287,18 +290,30 @@ async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> A
     counted = answers or AnswerTime(outer)
     handle: asyncio.Handle
     async with asyncio.timeout(max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)) as limit:
+        allowed, spent = seconds, 0.0
 
-        def check(rounds: int = _ROUNDS) -> None:
+        def look(after: float) -> asyncio.TimerHandle:
+            due = loop.time() + after
+            return loop.call_at(due, look_now, due)
+
+        def look_now(due: float) -> None:
+            """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
+            nonlocal allowed, spent, handle
+            before, spent = spent, counted.spent
+            allowed += min(loop.time() - due, spent - before)
+            if spent < allowed:
+                handle = look(min(allowed - spent, _LOOK_SECONDS))
+            else:
+                check(_ROUNDS)
+
+        def check(rounds: int) -> None:
             nonlocal handle
-            left = seconds - counted.spent
-            if left > 0:
-                handle = loop.call_later(left, check)
-            elif rounds:  # what has arrived is read first
+            if rounds:  # what has arrived is read first
                 handle = loop.call_soon(check, rounds - 1)
             elif not limit.expired():
                 limit.reschedule(loop.time())
 
-        handle = loop.call_later(seconds, check)
+        handle = look(min(seconds, _LOOK_SECONDS))
         if answers is None:
             _answer_time.set(counted)
         try:
