@@ -145,7 +145,7 @@ class TestLogin:
         assert (earlier.status_code, now.status_code) == (401, 200)
 
     async def test_a_login_that_begins_writes_nothing(self, browser_gateway: GatewayWorld):
-        """Nobody has to be known to send such a request, so many of them must not fill the storage."""
+        """Anyone can send such a request, so many of them must not fill the storage."""
 
         async def stored() -> list[tuple[Any, int]]:
             found: list[tuple[Any, int]] = []

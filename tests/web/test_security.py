@@ -161,3 +161,29 @@ class TestLists:
         assert user in page.locator(".user").inner_text()
         assert hits(page) == []
         assert site.foreign == []
+
+    @pytest.mark.soak
+    def test_every_name_of_a_user(self, open_site: OpenSite):
+        site = open_site()
+        for user in STRINGS:
+            page = watched(site, user)
+            page.get_by_role("button", name="Profile of").click()
+            expect(page.locator(".user")).to_be_visible()
+            assert hits(page) == []
+            page.context.close()
+        assert site.foreign == []
+
+    @pytest.mark.soak
+    def test_every_search(self, open_site: OpenSite):
+        site = open_site()
+        site.gateway.tk.sync.memories.remember("I live in Rome.", owner=site.owner("ana"))
+        page = watched(site)
+        for text in STRINGS:
+            with page.expect_response(lambda answer: "/api/threads?title=" in answer.url):
+                page.get_by_label("Search conversations").fill(text)
+        open_view(page, "Memory")
+        for text in STRINGS:
+            with page.expect_response(lambda answer: "/api/memories/search" in answer.url):
+                page.get_by_label("Search memories").fill(text)
+        assert hits(page) == []
+        assert site.foreign == []
