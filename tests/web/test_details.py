@@ -125,6 +125,7 @@ class TestMemory:
         page.get_by_role("main").get_by_role("button", name="Memory", exact=True).click()
         page.get_by_role("menuitem", name="Not learnt again").click()
         lift = page.get_by_role("dialog").get_by_role("button", name="Lift")
+        lift.first.wait_for()
         count = lift.count()
         lift.first.click()
         expect(page.locator(".toast").last).to_contain_text("It may be learnt again")
