@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 from threadkeep.ids import short_digest
-from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, moment_of
+from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, SECRET, moment_of
 from threadkeep.storage.interface import Put, Ref
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.storage.interface import Expectation, Item
-
-SECRET: Final = "secret"  # noqa: S105 - a field's name
-"""The field of a row with everything that an export leaves out."""
 
 AUTHORIZATION_LIFETIME: Final = timedelta(minutes=10)
 """How long a user has for the consent at the authorization server."""

@@ -35,6 +35,9 @@ SUMMARIES: Final = "summaries"
 ACCOUNTS: Final = ".usage"
 CREDENTIALS: Final = ".credentials"
 AUTHORIZATIONS: Final = ".authorizations"
+SECRET: Final = "secret"  # noqa: S105 - a field's name
+"""The field of a credential, or of an authorization, with everything that an export leaves out."""
+
 HEAD: Final = ".capture"
 """One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
 HEAD_KEY: Final = "head"

@@ -24,6 +24,7 @@ from threadkeep.memories.codec import (
     AUTHORIZATIONS,
     CREDENTIALS,
     HEAD,
+    SECRET,
     SUMMARIES,
     head_ref,
     is_memory_namespace,
@@ -150,7 +151,7 @@ def exported_value(item: Item) -> Mapping[str, Any]:
     """Return what an export tells of *item*: everything but the secrets of a credential."""
     if item.ref.namespace[:1] != (CREDENTIALS,):
         return item.value
-    return {name: field for name, field in item.value.items() if name != "secret"}
+    return {name: field for name, field in item.value.items() if name != SECRET}
 
 
 def is_bookkeeping(item: Item) -> bool:
