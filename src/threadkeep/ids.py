@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from dataclasses import dataclass
@@ -41,6 +42,11 @@ def digest(*parts: str) -> bytes:
 def short_digest(*parts: str) -> str:
     """Return the first 32 hexadecimal characters of :func:`digest`, for use as a key."""
     return digest(*parts).hex()[:32]
+
+
+def base64url(data: bytes) -> str:
+    """Return *data* in the alphabet of URLs, without padding (RFC 7515)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ callback may reach another process than the one in which the user began.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import secrets
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from threadkeep.credentials.models import OAuthClient, PendingAuthorization, StoredCredential, Tokens
 from threadkeep.errors import AgentUnavailableError, InvalidInputError, optional_import
+from threadkeep.ids import base64url
 
 if TYPE_CHECKING:
     import httpx
@@ -180,7 +180,7 @@ def _client_of(provider: OAuthClientProvider, url: str) -> OAuthClient:
 
 def _with_pkce(url: str, state: str, verifier: str) -> str:
     """Return *url* with our state and the challenge of our code verifier."""
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+    challenge = base64url(hashlib.sha256(verifier.encode()).digest())
     parts = urlsplit(url)
     query = dict(parse_qsl(parts.query)) | {"state": state, "code_challenge": challenge}
     return urlunsplit(parts._replace(query=urlencode(query)))

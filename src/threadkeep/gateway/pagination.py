@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.shared_secret import SharedSecret
-from threadkeep.ids import digest
+from threadkeep.ids import base64url, digest
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -52,9 +52,8 @@ class Cursors:
 
     async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
         """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
-        text = base64.urlsafe_b64encode(position.encode()).rstrip(b"=").decode()
         secret, *_ = await self._secret.known()
-        return f"{text}.{_sign(secret, position, owner, bound)}"
+        return f"{base64url(position.encode())}.{_sign(secret, position, owner, bound)}"
 
     async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
         """Return the position of a cursor; without one, None.
@@ -84,4 +83,4 @@ class Cursors:
 def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:
     message = digest(str(offset), *owner.parts, *bound)
     signature = hmac.digest(secret, message, hashlib.sha256)[:_SIGNATURE_BYTES]
-    return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
+    return base64url(signature)

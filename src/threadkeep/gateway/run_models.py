@@ -14,7 +14,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import TurnEvents, encode_event
-from threadkeep.ids import new_id
+from threadkeep.ids import base64url, new_id
 
 if TYPE_CHECKING:
     from threadkeep.gateway.idempotency import KeyClaim, RequestKey
@@ -175,8 +175,7 @@ class ChatRun:
 
 def new_run_id(thread_id: str) -> str:
     """Return an id for a run on a thread: every process can read from it which thread it is."""
-    text = base64.urlsafe_b64encode(thread_id.encode("utf-8", "surrogatepass")).rstrip(b"=").decode("ascii")
-    return f"{new_id()}.{text}"
+    return f"{new_id()}.{base64url(thread_id.encode('utf-8', 'surrogatepass'))}"
 
 
 def token_of_run(run_id: str) -> str:

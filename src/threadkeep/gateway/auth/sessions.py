@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
@@ -23,6 +22,7 @@ from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import SharedSecret
 from threadkeep.identity import Owner
+from threadkeep.ids import base64url
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Sessions:
             raise ProblemError(422, "input_invalid", detail)
         metadata = await self._issuer.metadata()
         login = LoginState(return_to, (self._clock.now() + timedelta(minutes=LOGIN_MINUTES)).timestamp())
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(login.verifier.encode()).digest()).rstrip(b"=").decode()
+        challenge = base64url(hashlib.sha256(login.verifier.encode()).digest())
         query = {
             "response_type": "code",
             "client_id": self._settings.client_id,

@@ -33,6 +33,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
+from threadkeep.ids import base64url
 from threadkeep.storage.base import call_in_thread_if
 from threadkeep.storage.encoding import (
     decode_namespace,
@@ -158,7 +159,7 @@ class PartitionCipher:
 
     def encrypt_text(self, text: str) -> str:
         """Return *text*, ASCII, encrypted deterministically."""
-        return _to_base64(self._name_cipher.encrypt(_padded(text.encode("ascii")), [b"note"]))
+        return base64url(self._name_cipher.encrypt(_padded(text.encode("ascii")), [b"note"]))
 
     def decrypt_text(self, note: str) -> str | None:
         """Undo :meth:`encrypt_text`; ``None`` if it is not of this partition."""
@@ -281,7 +282,7 @@ class PartitionCipher:
         digest = b""
         for label in namespace[:_INDEXED_LABELS]:
             digest = hmac.digest(self._digesting, b"path" + digest + encode_text(label).encode("ascii"), "sha256")
-            paths.append(_to_base64(digest[:_PATH_BYTES]))
+            paths.append(base64url(digest[:_PATH_BYTES]))
         name = self._encrypt_name(b"namespace", encode_namespace(namespace).encode("ascii"), _MAX_NAME_BYTES)
         if len(self._names) >= _CACHED_NAMES:
             self._names.clear()
@@ -289,8 +290,8 @@ class PartitionCipher:
 
     def _encrypt_name(self, what: bytes, text: bytes, longest: int) -> str:
         if len(text) > longest:
-            return "~" + _to_base64(hmac.digest(self._digesting, what + text, "sha256"))
-        return "=" + _to_base64(self._name_cipher.encrypt(_padded(text), [what]))
+            return "~" + base64url(hmac.digest(self._digesting, what + text, "sha256"))
+        return "=" + base64url(self._name_cipher.encrypt(_padded(text), [what]))
 
     def _decrypt_name(self, what: bytes, stored: str) -> str | None:
         return self._decrypt_siv(what, stored[1:]) if stored.startswith("=") else None
@@ -374,10 +375,6 @@ def _pad_data(data: bytes) -> bytes:
 def _unpad_data(padded: bytes) -> bytes:
     (size,) = _DATA_LENGTH.unpack_from(padded)
     return padded[_DATA_LENGTH.size : _DATA_LENGTH.size + size]
-
-
-def _to_base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 
 def _padded(text: bytes) -> bytes:

@@ -34,7 +34,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from threadkeep.errors import ConflictError, DamagedItemError, RevisionConflictError, SealError, SettingsError
-from threadkeep.ids import new_id
+from threadkeep.ids import base64url, new_id
 from threadkeep.storage.encryption import FORMAT, MARKER
 from threadkeep.storage.encryption.cipher import (
     KEY_BYTES,
@@ -249,7 +249,7 @@ def _key_of(marker: Item, masters: MasterKeys) -> tuple[bytes, str]:
 
 def _to_name(key: bytes, what: bytes) -> str:
     digest = hmac.digest(key, what, "sha256")[:_PID_BYTES]
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+    return base64url(digest)
 
 
 @dataclass(frozen=True, slots=True)
