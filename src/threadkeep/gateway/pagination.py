@@ -33,7 +33,7 @@ class Cursors:
 
     async def seal(self, offset: int, owner: Owner, *bound: str) -> str:
         """Return the cursor of the row at *offset*; *bound* are the route and the values of its filter."""
-        secret, *_ = await self._secret.known()
+        secret = await self._secret.current()
         return f"{offset}.{_sign(secret, offset, owner, bound)}"
 
     async def open(self, cursor: str | None, owner: Owner, *bound: str) -> int:
@@ -52,7 +52,7 @@ class Cursors:
 
     async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
         """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
-        secret, *_ = await self._secret.known()
+        secret = await self._secret.current()
         return f"{base64url(position.encode())}.{_sign(secret, position, owner, bound)}"
 
     async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
@@ -73,9 +73,8 @@ class Cursors:
 
     async def _is_signed(self, place: int | str, signature: str, owner: Owner, bound: tuple[str, ...]) -> bool:
         """Return whether a secret of ours has signed; those of other processes are read if none that is known has."""
-        for reload in (False, True):
-            known = await self._secret.known(reload=reload)
-            if any(hmac.compare_digest(_sign(secret, place, owner, bound), signature) for secret in known):
+        async for secret in self._secret.candidates():
+            if hmac.compare_digest(_sign(secret, place, owner, bound), signature):
                 return True
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 NAMESPACE: Final = ("threadkeep", "gateway")
@@ -22,9 +23,16 @@ class SharedSecret:
         self._store = store
         self._known: tuple[bytes, ...] = ()
 
-    async def known(self, *, reload: bool = False) -> tuple[bytes, ...]:
-        """Return the secret of 32 bytes, and the one before it; *reload*: read what another process may have chosen."""
-        return await self._load() if reload or not self._known else self._known
+    async def current(self) -> bytes:
+        """Return the secret of 32 bytes."""
+        return (self._known or await self._load())[0]
+
+    async def candidates(self) -> AsyncGenerator[bytes]:
+        """Yield the secrets that something may be signed with: those that are known, then what others have chosen."""
+        for secret in self._known or await self._load():
+            yield secret
+        for secret in await self._load():
+            yield secret
 
     async def rotate(self) -> None:
         """Choose a new secret; what the one before signed stays valid until the next rotation."""

@@ -45,21 +45,20 @@ class LoginState:
 
     async def seal(self, secret: SharedSecret) -> str:
         """Return the value of the cookie: encrypted and authenticated."""
-        current, *_ = await secret.known()
-        return jwe.encrypt_compact(_HEADER, json.dumps(asdict(self)), _key(current), [*_HEADER.values()])
+        key = _key(await secret.current())
+        return jwe.encrypt_compact(_HEADER, json.dumps(asdict(self)), key, [*_HEADER.values()])
 
 
 async def open_login(cookie: str, state: str, secret: SharedSecret, *, now: datetime) -> LoginState | None:
     """Return the login of a cookie; ``None``: it is forged, expired, or not the one that the issuer answers."""
-    for reload in (False, True):
-        for one in await secret.known(reload=reload):
-            try:
-                value = jwe.decrypt_compact(cookie, _key(one), [*_HEADER.values()]).plaintext
-            except (JoseError, ValueError):
-                continue
-            login = LoginState(**json.loads(value or b"{}"))
-            fits = hmac.compare_digest(login.state.encode(), state.encode("utf-8", "replace"))
-            return login if fits and now.timestamp() < login.expires_at else None
+    async for one in secret.candidates():
+        try:
+            value = jwe.decrypt_compact(cookie, _key(one), [*_HEADER.values()]).plaintext
+        except (JoseError, ValueError):
+            continue
+        login = LoginState(**json.loads(value or b"{}"))
+        fits = hmac.compare_digest(login.state.encode(), state.encode("utf-8", "replace"))
+        return login if fits and now.timestamp() < login.expires_at else None
     return None
 
 
