@@ -8,7 +8,15 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.errors import InvalidInputError, MemoryNotFoundError
+from threadkeep.errors import (
+    DamagedItemError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    PartitionErasedError,
+    RevisionConflictError,
+    SealError,
+)
+from threadkeep.identity import owner_of_partition
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of
 from threadkeep.memories.models import Memory
 from threadkeep.storage.interface import PAGE_SIZE, Embedding, Item, Namespace, Partition, Ref, Storage, read_items
@@ -170,6 +178,30 @@ def _places(label: str) -> tuple[Namespace, ...]:
 def _not_found(memory_id: str) -> MemoryNotFoundError:
     msg = f"Memory {memory_id[:80]!r} of this owner was not found; list the memories."
     return MemoryNotFoundError(msg, memory_id=memory_id)
+
+
+OF_ONE_OWNER: Final = (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError)
+"""What fails for one owner in a round of the background; the others go on."""
+
+
+class OwnersInTurn:
+    """Returns the owners of a storage, some in each round, and begins again after the last.
+
+    Args:
+        storage: Where they are.
+        limit: How many partitions a round reads.
+    """
+
+    def __init__(self, storage: Storage, limit: int) -> None:
+        self._storage = storage
+        self._limit = limit
+        self._after: Partition | None = None
+
+    async def next(self) -> list[Owner]:
+        """Return those of the next round."""
+        found = await self._storage.partitions(after=self._after, limit=self._limit)
+        self._after = found[-1] if len(found) == self._limit else None
+        return [owner for partition in found if (owner := owner_of_partition(partition)) is not None]
 
 
 class SearchHit(Protocol):

@@ -13,17 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from cachetools import LRUCache
 
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import (
-    DamagedItemError,
-    InvalidInputError,
-    PartitionErasedError,
-    RevisionConflictError,
-    SealError,
-)
-from threadkeep.identity import owner_of_partition
+from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId, ThreadId, short_digest
 from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
 from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
+from threadkeep.memories.reader import OF_ONE_OWNER, OwnersInTurn
 from threadkeep.storage.interface import Put
 from threadkeep.text.sentences import SpokenMessage, extractive_summary
 
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.observability import Telemetry
     from threadkeep.proposals.tombstones import Tombstones
-    from threadkeep.storage.interface import Partition, Storage
+    from threadkeep.storage.interface import Storage
 
 OLDER_THAN: Final = timedelta(days=30)
 FEWEST: Final = 3
@@ -110,10 +104,9 @@ class Reflection:
         audited_writer: AuditedWriter,
         after: timedelta | None,
     ) -> None:
-        self._storage = storage
+        self._owners = OwnersInTurn(storage, _OWNERS_A_ROUND)
         self._telemetry = telemetry
         self._older_than = after
-        self._next: Partition | None = None
         self._looked: LRUCache[bytes, datetime] = LRUCache(_REMEMBERED)
         self._memories = memories
         self._searcher = searcher
@@ -167,18 +160,16 @@ class Reflection:
         """
         if self._older_than is None:
             return 0
-        found = await self._storage.partitions(after=self._next, limit=_OWNERS_A_ROUND)
-        self._next = found[-1] if len(found) == _OWNERS_A_ROUND else None
         written, now = 0, self._clock.now()
-        for partition in found:
-            owner, looked = owner_of_partition(partition), self._looked.get(partition.digest)
-            if owner is None or (looked is not None and now - looked < EVERY):
+        for owner in await self._owners.next():
+            looked = self._looked.get(owner.partition.digest)
+            if looked is not None and now - looked < EVERY:
                 continue
             try:
                 written += len(await self.reflect(owner, older_than=self._older_than))
-                self._looked[partition.digest] = now
-            except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
-                self._telemetry.degraded("memories.reflect", error)  # of this owner only; the others go on
+                self._looked[owner.partition.digest] = now
+            except OF_ONE_OWNER as error:
+                self._telemetry.degraded("memories.reflect", error)
         return written
 
 

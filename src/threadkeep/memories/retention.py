@@ -20,12 +20,12 @@ from threadkeep.errors import (
     RevisionConflictError,
     SealError,
 )
-from threadkeep.identity import Owner, owner_of_partition
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import archived_value, memory_of, moment_of, uses_namespace
 from threadkeep.memories.models import Archived, Memory
-from threadkeep.memories.reader import MemoryReader
+from threadkeep.memories.reader import OF_ONE_OWNER, MemoryReader, OwnersInTurn
 from threadkeep.storage.interface import (
     Batch,
     Delete,
@@ -234,7 +234,7 @@ class Retention:
         self._upkeep = upkeep
         self._clock = clock
         self._telemetry = telemetry
-        self._after: Partition | None = None
+        self._owners = OwnersInTurn(storage, _OWNERS_A_ROUND)
         self._looked: OrderedDict[bytes, tuple[str, int, datetime | None]] = OrderedDict()
         self._since: datetime | None = None
         self.limits = limits
@@ -279,12 +279,12 @@ class Retention:
         if not self.limits.any:
             return 0
         archived = 0
-        for owner in dict.fromkeys([*self._audited_writer.written(), *await self._next_owners()]):
+        for owner in dict.fromkeys([*self._audited_writer.written(), *await self._owners.next()]):
             try:
                 if await self._needs_review(owner):
                     archived += len((await self.tidy(owner)).archived)
-            except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
-                self._telemetry.degraded("memories.tidying", error)  # of this owner only; the others go on
+            except OF_ONE_OWNER as error:
+                self._telemetry.degraded("memories.tidying", error)
         if archived:
             log.info("%d memories were archived: unused, or more than an owner may have", archived)
         return archived
@@ -354,11 +354,6 @@ class Retention:
             await self._audited_writer.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
             self._telemetry.count(f"memories.archived.{reason}", len(some))
             done += some
-
-    async def _next_owners(self) -> list[Owner]:
-        found = await self._storage.partitions(after=self._after, limit=_OWNERS_A_ROUND)
-        self._after = found[-1] if len(found) == _OWNERS_A_ROUND else None
-        return [owner for partition in found if (owner := owner_of_partition(partition)) is not None]
 
     async def _needs_review(self, owner: Owner) -> bool:
         """Whether anything was written since *owner* was looked at, or the time has come for one of the memories."""
