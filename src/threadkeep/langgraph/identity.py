@@ -13,11 +13,7 @@ from langgraph.constants import START
 
 from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.errors import (
-    InvalidInputError,
-    OwnerConflictError,
-    OwnerRequiredError,
-)
+from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
 from threadkeep.models.langchain import PlainMessages, count_user_messages
@@ -26,7 +22,6 @@ from threadkeep.run_events import CurrentRun
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
-
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""

@@ -455,9 +455,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         config, messages = get_config(), PlainMessages(state["messages"])
         turn = self._turn_of(messages, runtime, config)
         seen = self._seen.pop(turn, None)
-        if seen is not None and seen.off:
-            return None
-        if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
+        if not self._is_recorded(seen, config):
             return None
         question, run = messages.newest_human[2], current_run()
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
@@ -470,6 +468,12 @@ class LearningMiddleware(ThreadkeepMiddleware):
             return recording
         steps = work_steps(state["messages"][-_WORK_READ:])
         return self._with_experience(recording, turn, self._experience, steps)
+
+    def _is_recorded(self, seen: _RecalledTurn | None, config: Any) -> bool:
+        """Return whether a turn that *seen* was recalled for is learnt from."""
+        if not self._tk.app.capturing or (seen is not None and seen.off):
+            return False
+        return not is_memory_off(config) and not written_by_a_model(config)
 
     async def _with_experience(
         self, recording: Coroutine[Any, Any, Receipt], turn: _TurnContext, agent: Owner, steps: Sequence[WorkStep]

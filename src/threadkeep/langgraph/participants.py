@@ -10,9 +10,8 @@ from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError
-from threadkeep.langgraph.identity import is_memory_off, is_scoped
+from threadkeep.langgraph.identity import is_scoped
 from threadkeep.langgraph.middleware import LearningMiddleware, State
-from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages
 from threadkeep.run_events import current_run
 
@@ -50,9 +49,7 @@ class ParticipantsMiddleware(LearningMiddleware):
         config, messages = get_config(), PlainMessages(state["messages"])
         turn = self._turn_of(messages, runtime, config)
         seen = self._seen.pop(turn, None)
-        if (seen is not None and seen.off) or not self._tk.app.capturing:
-            return None
-        if is_memory_off(config) or written_by_a_model(config):
+        if not self._is_recorded(seen, config):
             return None
         count = len(self._shown(turn, messages, current_run(), config))
         question, scoped = messages.newest_human[2], is_scoped(config)
