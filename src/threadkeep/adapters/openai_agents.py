@@ -11,7 +11,7 @@ from agents.run_config import CallModelData, ModelInputData
 from typing_extensions import override
 
 from threadkeep.adapters.owned_items import OwnedItems
-from threadkeep.adapters.turns import SpokenText, learn
+from threadkeep.adapters.turns import LEAST_READ, SpokenText, learn
 from threadkeep.ids import short_digest
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _NAMESPACE: Final = ".agent-sessions"
 _HEAD: Final = "head"
-_LEAST_READ: Final = 20
-"""So many of the newest items of a session, at least, are looked at for turns that are not recorded."""
 
 
 class ThreadkeepSession(SessionABC):
@@ -100,7 +98,7 @@ class ThreadkeepSession(SessionABC):
 
     async def _whole_turns(self, first: int, end: int) -> list[TResponseInputItem]:
         """Return the items before *end*, from where the turn of item *first* begins, or from further back."""
-        read = max(_LEAST_READ, end - first)
+        read = max(LEAST_READ, end - first)
         while True:
             begin = max(0, end - read)
             items = await self._between(begin, end)

@@ -15,13 +15,13 @@ SpokenText: TypeAlias = tuple[Literal["user", "assistant"], str]
 """The role and the text of a message."""
 
 
-_LEAST_READ: Final = 20
+LEAST_READ: Final = 20
 """So many of the newest messages of a conversation, at least, are looked at for turns that are not recorded."""
 
 
 def newest_turns(said: Sequence[SpokenText]) -> Sequence[SpokenText]:
     """Return the newest messages of a conversation, from a message of the user on that follows a reply."""
-    last = max(0, len(said) - _LEAST_READ)
+    last = max(0, len(said) - LEAST_READ)
     begin = next((n for n in range(last, 0, -1) if (said[n - 1][0], said[n][0]) == ("assistant", "user")), 0)
     return said[begin:]
 
