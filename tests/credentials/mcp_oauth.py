@@ -162,7 +162,7 @@ class McpServer(LoopbackServer):
 
         @made.tool()
         def whoami() -> str:
-            """Return the user whose invoices these are."""
+            """Return the user of these invoices."""
             token = get_access_token()
             assert token is not None
             return f"invoices of {token.subject}"

@@ -248,7 +248,7 @@ class TestExpiry:
         assert (server.users.refreshed, server.users.reused) == (1, 0)
 
     async def test_a_token_that_was_revoked_is_one_clear_error(self, tk: threadkeep.Threadkeep, server: McpServer):
-        """The user connects again; the other user goes on."""
+        """The user connects again; the access of the other user stays."""
         await connect(tk, server, "ana")
         await connect(tk, server, "bob")
         server.users.end("ana")
@@ -361,7 +361,7 @@ class TestAgents:
     async def test_an_agent_works_with_the_credential_of_its_user(
         self, tk: threadkeep.Threadkeep, server: McpServer, tmp_path: Path
     ):
-        """One that has not connected is told to; the client of all users cannot use it."""
+        """A user that has not connected gets an error that says so; the client of all users cannot use it."""
         file = tmp_path / "agents.toml"
         file.write_text(AGENT.format(url=server.url))
         await connect(tk, server, "ana")

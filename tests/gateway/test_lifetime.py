@@ -196,7 +196,7 @@ class TestCancelling:
 
     @pytest.mark.parametrize("place", ["in this process", "in the other process"])
     async def test_a_run_of_another_process_that_waits_is_stopped(self, open_gateway: Open, tmp_path: Any, place: str):
-        """Whichever process has the run that it waits for; its message is in no thread, and the other run goes on."""
+        """Any process may have the run that it waits for; its message is in no thread, and the other run continues."""
         release = asyncio.Event()
         url = f"sqlite:///{tmp_path / 'shared.db'}"
         here, other = (open_gateway(ScriptedModel(replies=(Held(release, "First."), "Later.")), url=url) for _ in "ab")

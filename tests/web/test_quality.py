@@ -266,7 +266,7 @@ def test_nothing_is_cut_at_200_percent_and_nothing_moves_on_request(open_site: O
 class TestOtherVersions:
     @pytest.mark.parametrize("version", ["0.0.1", "99.0.0"])
     def test_an_older_or_newer_server_is_named(self, open_site: OpenSite, version: str):
-        """The page offers to reload, and goes on working; a server of its version is not named."""
+        """The page offers to reload, and still works; it says nothing of a server of its version."""
         site = open_site()
         page = site.open()
         answers = page.locator(".banner").filter(has_text="The server has another version than this page.")

@@ -156,7 +156,7 @@ class Reflection:
         """Reflect on the next owners in turn, each once a day; return how many summaries were written.
 
         Raises:
-            StorageError: The storage failed; the next round goes on.
+            StorageError: The storage failed; the next round continues with the next owners.
         """
         if self._older_than is None:
             return 0

@@ -1,7 +1,7 @@
 """Where a conversation plays a part: a role play, a practised interview, a simulation. Pure rules, English first.
 
-What a person says in a part is not about themselves. A part goes on over several messages, so it is looked for in
-those before the one that is read.
+What a person says in a part is not about themselves. A part takes several messages, so the rules read those before
+the one in question, too.
 """
 
 # ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word

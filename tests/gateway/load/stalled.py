@@ -181,7 +181,7 @@ async def stall_storage(
         before: How many seconds they talk before.
         seconds: How long the storage stalls at least.
         after: How many seconds they talk afterwards.
-        until: What must have been seen before the storage goes on.
+        until: What the test must have seen before the storage continues.
         with_twin: Whether there is a twin.
         environment: Settings of the gateways.
     """

@@ -80,7 +80,7 @@ def parse_schema(schema: object) -> type[BaseModel]:
 
 
 def instructions_for(fields: type[BaseModel]) -> str:
-    """Return what the model is told about *fields*, for providers that are not given the schema."""
+    """Return the instructions about *fields*, for models of providers that take no schema."""
     shown = json.dumps(fields.model_json_schema(), ensure_ascii=False, sort_keys=True)
     return f"- `fields` of each fact is an object of this JSON schema, filled from the user's words only: {shown}"
 
