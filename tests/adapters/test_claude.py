@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import AsyncAnthropic
+from anthropic import Anthropic, AsyncAnthropic
 from anthropic.lib.tools import ToolError
 
 import threadkeep
@@ -158,3 +158,52 @@ async def test_the_runner_of_the_client(tk: threadkeep.Threadkeep):
     assert "memory_20250818" in str(server.requests[0]["tools"])
     assert "File created successfully" in str(server.requests[1]["messages"])
     assert "Likes tea." in await called(tk, view(NOTES))
+
+
+def test_the_documented_chat(tmp_path: Path):
+    """The chat that the client's examples show: Claude looks into its memory first, keeps it up to date, and finds it.
+
+    Each message of the runner is kept in the conversation with the result of its tool; a second conversation begins
+    empty, reads the notes of the first, and the user looks at them and clears them.
+    """
+    look = ToolCalls((("memory", view("/memories")),))
+    keep = ToolCalls((("memory", create("/memories/customer.xml", "<user><name>Ana</name></user>")),))
+    read = ToolCalls((("memory", view("/memories/customer.xml")),))
+    replies = (look, keep, "Hello Ana.", look, read, "You are Ana.")
+    with (
+        ModelServer(replies=replies) as server,
+        threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder="none") as tk,
+        Anthropic(api_key="none", base_url=server.origin) as client,
+    ):
+        memory = ClaudeMemoryTool(tk.for_owner("ana"))
+
+        def say(messages: list[Any], text: str) -> str:
+            messages.append({"role": "user", "content": text})
+            runner = client.beta.messages.tool_runner(
+                model="claude",
+                max_tokens=2048,
+                system="Check the memory before you answer, and keep it up to date.",
+                messages=messages,
+                tools=[memory],
+                betas=["context-management-2025-06-27"],
+                context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
+            )
+            answer = ""
+            for message in runner:
+                messages.append({"role": "assistant", "content": message.content})
+                answer = "".join(block.text for block in message.content if block.type == "text")
+                if response := runner.generate_tool_call_response():
+                    messages.append(response)
+            return answer
+
+        assert say([], "My name is Ana.") == "Hello Ana."
+        assert say([], "Who am I?") == "You are Ana."
+        listed = str(memory.call(view("/memories")))
+        cleared = memory.clear_all_memory()
+        empty = str(memory.call(view("/memories")))
+
+    seen = [str(request["messages"]) for request in server.requests]
+    assert "customer.xml" not in seen[1]
+    assert "/memories/customer.xml" in seen[4]
+    assert "<name>Ana</name>" in seen[5]
+    assert ("customer.xml" in listed, cleared, "customer.xml" in empty) == (True, "All memory cleared", False)

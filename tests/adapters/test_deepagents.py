@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deepagents import create_deep_agent
-from deepagents.backends import CompositeBackend, StateBackend
+from deepagents import MemoryMiddleware, create_deep_agent
+from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
 from langchain_core.messages import AIMessage
 
 import threadkeep
@@ -104,3 +104,28 @@ def test_what_an_agent_writes_waits_for_the_user(mine: threadkeep.Threadkeep):
     agent.invoke({"messages": [("user", "What do I like?")]})
     assert "Ana likes tea." in str(model.prompts[-1])
     assert "adds no statement" in str(AgentsFile(mine).edit(PATH, "x", "x").error)
+
+
+def test_the_documented_agent_with_memory_and_files_of_its_own(mine: threadkeep.Threadkeep):
+    """Two sources are joined in order, a file of the conversation stays with it, and a second conversation has memory.
+
+    The middleware is the one of the docs: built by hand, with a source of another backend beside the memory.
+    """
+    mine.sync.memories.remember("Ana prefers tabs.")
+    write = {"name": "write_file", "args": {"file_path": "/draft.txt", "content": "A draft."}, "id": "1"}
+    model = ScriptedModel(replies=(AIMessage("", tool_calls=[write]), "Written.", "None."))
+    checkpointer: Any = mine.checkpointer
+    rules = StoreBackend(store=mine.store, namespace=lambda _runtime: ("users", "ana", "rules"))
+    assert rules.write("/AGENTS.md", "Build with make.").error is None
+    backend: Any = CompositeBackend(StateBackend(), {"/memories/": AgentsFile(mine), "/rules/": rules})
+    middleware: Any = MemoryMiddleware(backend=backend, sources=["/rules/AGENTS.md", "/memories/AGENTS.md"])
+    agent: Any = create_deep_agent(model=model, backend=backend, middleware=[middleware], checkpointer=checkpointer)
+
+    def said(thread_id: str, text: str) -> dict[str, Any]:
+        return agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": thread_id}})
+
+    first, second = said("thread-1", "Write a draft."), said("thread-2", "Which files are there?")
+
+    assert (sorted(first["files"]), second.get("files") or {}) == (["/draft.txt"], {})
+    for prompt in (model.prompts[0], model.prompts[-1]):
+        assert 0 < str(prompt).index("Build with make.") < str(prompt).index("Ana prefers tabs.")

@@ -79,3 +79,32 @@ def test_agents_recall_what_another_conversation_taught(name: str):
     seen = printed(name)
     assert seen.pop("hard") == ["I play the cello."]
     assert seen == {"prompts": [True, True, False], "kept": False, "memories": ["I am allergic to walnuts."]}
+
+
+def test_documented_example_of_openai_agents(tmp_path: Path):
+    """The SDK's quick start of sessions runs with ours, over two clients; then a question is taken back."""
+    replies = ("San Francisco.", "California.", "About 39 million.")
+    with ModelServer(replies=replies) as server:
+        seen = printed("openai_agents", server.base_url, str(tmp_path))
+        roles = [[message["role"] for message in request["messages"]] for request in server.requests]
+
+    assert seen == {"answers": [*replies], "roles": ["assistant", "user", *["user", "assistant"] * 2]}
+    assert roles == [["user"], ["user", "assistant", "user"], ["user", "assistant"] * 2 + ["user"]]
+
+
+def test_documented_example_of_pydantic_ai():
+    """A run that is given its history has the memory, too, and a later run has it without the history."""
+    assert printed("pydantic_ai", "example") == {
+        "prompts": [True, True, True],
+        "history": ["request", "response"] * 2,
+        "of": ["I play the cello."],
+    }
+
+
+def test_documented_example_of_llama_index():
+    """An agent with tools runs with our memory; the short-term memory is as short as its limit says."""
+    assert printed("llama_index", "example") == {
+        "prompts": [True, True],
+        "kept": ["user", "assistant"],
+        "short": True,
+    }

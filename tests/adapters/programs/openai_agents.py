@@ -12,11 +12,11 @@ from openai import AsyncOpenAI
 import threadkeep
 from threadkeep.adapters.openai_agents import ThreadkeepSession
 
+ARGUMENTS_OF_MAIN = 2
+
 
 async def main(base_url: str) -> None:
-    set_tracing_disabled(True)
-    model = OpenAIChatCompletionsModel(model="scripted", openai_client=AsyncOpenAI(base_url=base_url, api_key="none"))
-    agent = Agent(name="helper", model=model)
+    agent = helper(base_url)
     async with threadkeep.open("memory://", embedder="none") as tk:
 
         async def turn(user: str, session_id: str, text: str) -> ThreadkeepSession:
@@ -63,4 +63,39 @@ async def main(base_url: str) -> None:
     print(json.dumps(seen))
 
 
-asyncio.run(main(sys.argv[1]))
+def helper(base_url: str) -> Agent:
+    set_tracing_disabled(True)
+    model = OpenAIChatCompletionsModel(model="scripted", openai_client=AsyncOpenAI(base_url=base_url, api_key="none"))
+    return Agent(name="helper", model=model)
+
+
+def run_documented_example(base_url: str, folder: str) -> None:
+    """Follow the SDK's quick start of sessions: a city, its state, its population; then take a question back.
+
+    The last turn opens the storage again and runs blocking, as in a script that is started anew.
+    """
+    url, thread = f"sqlite:///{folder}/memory.db", "conversation_123"
+
+    async def two_turns() -> list[str]:
+        async with threadkeep.open(url, embedder="none") as tk:
+            session = ThreadkeepSession(tk.for_owner("ana"), thread)
+            questions = ("Which city has the Golden Gate Bridge?", "Which state is it in?")
+            return [(await Runner.run(helper(base_url), text, session=session)).final_output for text in questions]
+
+    answers = asyncio.run(two_turns())
+    with threadkeep.open(url, embedder="none") as tk:
+        session = ThreadkeepSession(tk.for_owner("ana"), thread)
+        last = Runner.run_sync(helper(base_url), "How many people live there?", session=session)
+
+        async def corrected() -> list[str]:
+            reply, question = await session.pop_item(), await session.pop_item()
+            return [str((item or {}).get("role")) for item in (reply, question, *await session.get_items())]
+
+        roles = asyncio.run(corrected())
+    print(json.dumps({"answers": [*answers, last.final_output], "roles": roles}))
+
+
+if len(sys.argv) > ARGUMENTS_OF_MAIN:
+    run_documented_example(*sys.argv[1:])
+else:
+    asyncio.run(main(sys.argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from contextlib import suppress
 
 from pydantic_ai import Agent
@@ -49,4 +50,31 @@ async def main() -> None:
     print(json.dumps(seen))
 
 
-asyncio.run(main())
+def run_documented_example() -> None:
+    """Follow the framework's example of a message history: a joke, and a second run that asks to explain it.
+
+    The agent is given its history and has the memory, too; a third run, without the history, has the memory alone.
+    """
+    prompts: list[str] = []
+
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        prompts.append(str(messages))
+        return ModelResponse(parts=[TextPart("Why do cellos never get lost? They follow the score.")])
+
+    with threadkeep.open("memory://", embedder="none") as tk:
+        memory = MemoryCapability(tk.for_owner("ana"), thread_id="jokes")
+        agent = Agent(FunctionModel(reply), instructions="Be a helpful assistant.", capabilities=[memory])
+        first = agent.run_sync("I play the cello. Tell me a joke about it.")
+        second = agent.run_sync("Explain?", message_history=first.new_messages())
+        tk.sync.drain()
+        agent.run_sync("Which instrument do I play?")
+        tk.sync.drain()
+        history = [message.kind for message in second.all_messages()]
+        memories = [one.text for one in tk.sync.memories.list(owner="ana") if one.kind == "semantic"]
+    print(json.dumps({"prompts": ["I play the cello" in one for one in prompts], "history": history, "of": memories}))
+
+
+if "example" in sys.argv:
+    run_documented_example()
+else:
+    asyncio.run(main())
