@@ -16,7 +16,10 @@ import pytest
 from langchain_mcp_adapters.client import MultiServerMCPClient
 
 import threadkeep
+from tests.command_line import CliRunner, Result
 from tests.credentials.mcp_oauth import REDIRECT_URI, McpServer, serving_mcp
+from threadkeep.cli.main import app
+from threadkeep.clock import Clock, SystemClock
 from threadkeep.errors import (
     AgentUnavailableError,
     CredentialRequiredError,
@@ -55,7 +58,7 @@ async def tk(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[threadkeep.Thr
         yield client
 
 
-def opened(folder: Path, clock: FrozenClock) -> threadkeep.Threadkeep:
+def opened(folder: Path, clock: Clock) -> threadkeep.Threadkeep:
     settings = Settings(THREADKEEP_MASTER_KEY=KEY)
     return threadkeep.open(f"sqlite:///{folder}/m.db", embedder="none", settings=settings, clock=clock)
 
@@ -345,6 +348,137 @@ class TestKeeping:
 async def _list(folder: Path) -> Any:
     async with opened(folder, FrozenClock(START)) as tk:
         return await tk.credentials.list(owner="ana")
+
+
+async def history(tk: threadkeep.Threadkeep, owner: str = "ana") -> list[tuple[Any, ...]]:
+    """Return the audit, oldest first: the actor, and each change with its thing and state."""
+    entries = reversed(await tk.owners.audit(owner))
+    return [
+        (entry.by, one.what, one.thing, (one.state or {}).get("state")) for entry in entries for one in entry.changes
+    ]
+
+
+class TestAudit:
+    async def test_every_change_of_an_access_is_in_the_audit_without_a_secret(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock
+    ):
+        """Connected, refreshed, ended by the server, connected again and revoked; the chain holds."""
+        await connect(tk, server, "ana")
+        clock.advance(timedelta(hours=2))
+        await whoami(tk, server, "ana")
+        tokens = [*server.users.access, *server.users.refresh]
+        server.users.end("ana")
+        with pytest.raises(CredentialRequiredError):
+            await whoami(tk, server, "ana")
+        await connect(tk, server, "ana")
+        tokens += [*server.users.access, *server.users.refresh]
+        await tk.credentials.revoke(server.url, owner="ana")
+
+        assert await history(tk) == [
+            ("user", "written", "credential", "connected"),
+            ("oauth", "changed", "credential", "connected"),
+            ("oauth", "changed", "credential", "ended"),
+            ("user", "written", "credential", "connected"),
+            ("user", "removed", "credential", None),
+        ]
+        entries = await tk.owners.audit("ana")
+        assert {entry.why for entry in entries} == {f"server:{server.url}"}
+        assert not any(token in str(entries) for token in tokens)
+        assert (await tk.owners.verify_audit("ana")).fault is None
+        assert await history(tk, "bob") == []
+
+    async def test_a_refused_code_is_in_the_audit(self, tk: threadkeep.Threadkeep, server: McpServer):
+        begun = await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+        state, _ = await asyncio.to_thread(server.consent, begun.url, "ana")
+
+        with pytest.raises(CredentialRequiredError, match="refused the code"):
+            await tk.credentials.finish(state=state, code="forged-code", owner="ana")
+
+        (entry,) = await tk.owners.audit("ana")
+        assert (entry.by, entry.why, entry.changes[0].id) == ("oauth", f"server:{server.url}", "credential-refused")
+        assert "forged-code" not in str(entry)
+
+    async def test_learning_and_refreshing_at_once_lose_neither(
+        self, tk: threadkeep.Threadkeep, server: McpServer, clock: FrozenClock
+    ):
+        """Both write the end of the owner's chain."""
+        await connect(tk, server, "ana")
+        clock.advance(timedelta(hours=2))
+
+        facts = [tk.memories.remember(f"I own boat {n}.", owner="ana") for n in range(10)]
+        said, *_ = await asyncio.gather(whoami(tk, server, "ana"), *facts)
+
+        assert said == "invoices of ana"
+        assert len(await tk.memories.list(owner="ana")) == 10
+        assert (await tk.owners.verify_audit("ana")).fault is None
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(app, [*words])
+
+
+class TestCommands:
+    """The commands read another process's storage: what one client connected is listed, revoked and copied."""
+
+    @pytest.fixture
+    async def folder(self, tmp_path: Path, server: McpServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A folder with the access of two users, a consent that is under way, and some memory."""
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", KEY)
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", f"{tmp_path}/m.db")
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+        async with opened(tmp_path, SystemClock()) as tk:
+            await connect(tk, server, "ana")
+            await connect(tk, server, "bob")
+            await tk.credentials.begin(server.url, redirect_uri=REDIRECT_URI, owner="ana")
+            await tk.memories.remember("I live in Rome.", owner="ana")
+        return tmp_path
+
+    async def test_list_and_revoke(self, folder: Path, server: McpServer):
+        listed = await asyncio.to_thread(command, "credentials", "list", "--user", "ana", "--json")
+        shown = await asyncio.to_thread(command, "credentials", "list", "--user", "ana")
+        asked = await asyncio.to_thread(command, "credentials", "revoke", server.url, "--user", "ana")
+        revoked = await asyncio.to_thread(command, "credentials", "revoke", server.url, "--user", "ana", "--yes")
+        again = await asyncio.to_thread(command, "credentials", "revoke", server.url, "--user", "ana", "--yes")
+        other = await asyncio.to_thread(command, "credentials", "list", "--user", "bob", "--json")
+
+        (row,) = json.loads(listed.stdout)
+        assert (row["server"], row["state"]) == (server.url, "connected")
+        assert f"{server.url}  connected since 2" in shown.stdout
+        assert not any(token in listed.stdout for token in (*server.users.access, *server.users.refresh))
+        assert f"Revoke the access of ana to {server.url}" in asked.stderr
+        assert "Revoked and deleted" in revoked.stdout
+        assert "has not connected" in again.stdout
+        assert len(json.loads(other.stdout)) == 1
+        assert len(server.users.access) == 1
+
+    async def test_a_copy_into_a_storage_without_encryption_holds_no_token(self, folder: Path, server: McpServer):
+        """What is left out is reported, and everything else is there; into an encrypted storage all of it goes."""
+        tokens = [*server.users.access, *server.users.refresh]
+        plain = ["storage", "copy", "--from", f"sqlite:///{folder}/m.db", "--to", f"sqlite:///{folder}/plain.db"]
+        copied = await asyncio.to_thread(command, *plain, "--to-unsealed", "--json")
+        sealed = [*plain[:-1], f"sqlite:///{folder}/sealed.db"]
+        whole = await asyncio.to_thread(command, *sealed, "--json")
+
+        report = json.loads(copied.stdout)
+        assert (copied.exit_code, report["complete"], len(report["left_out"])) == (1, False, 3)
+        assert "THREADKEEP_PLAIN_CREDENTIALS=true" in str(report["left_out"][0])
+        assert (report["unequal"], report["verified"]) == (0, report["read"])
+        stored = (folder / "plain.db").read_bytes()
+        assert b"I live in Rome." in stored
+        assert not any(token.encode() in stored for token in (*tokens, "verifier"))
+        assert (whole.exit_code, json.loads(whole.stdout)["read"]) == (0, report["read"] + 3)
+
+    async def test_a_setting_lets_a_copy_hold_tokens(
+        self, folder: Path, server: McpServer, monkeypatch: pytest.MonkeyPatch
+    ):
+        monkeypatch.setenv("THREADKEEP_PLAIN_CREDENTIALS", "true")
+        words = ["storage", "copy", "--from", f"sqlite:///{folder}/m.db", "--to", f"sqlite:///{folder}/plain.db"]
+
+        copied = await asyncio.to_thread(command, *words, "--to-unsealed", "--json")
+
+        assert (copied.exit_code, json.loads(copied.stdout)["left_out"]) == (0, [])
+        assert next(iter(server.users.access)).encode() in (folder / "plain.db").read_bytes()
 
 
 AGENT = """

@@ -13,6 +13,7 @@ from threadkeep.cli import (
     chat,
     collections,
     conversations,
+    credentials,
     installation,
     memories,
     owners,
@@ -86,6 +87,7 @@ app.command(rich_help_panel="Use")(chat.demo)
 app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(profile.app, name="profile", rich_help_panel="Memory")
+app.add_typer(credentials.app, name="credentials", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(scopes.app, name="scopes", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")

@@ -275,6 +275,7 @@ def copy(
                         dry=dry_run,
                         merge=into_existing,
                         overwrite=overwrite,
+                        credentials=resolved.sealed or resolved.plain_credentials,
                         vectors=not without_vectors,
                         progress=bar,
                     )

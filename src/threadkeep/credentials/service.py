@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.credentials import oauth
@@ -33,9 +34,10 @@ from threadkeep.errors import (
     SettingsError,
 )
 from threadkeep.identity import Service, operation
+from threadkeep.memories.audited_writer import ACCESS, USER
 from threadkeep.memories.codec import CREDENTIALS
 from threadkeep.observability import log
-from threadkeep.storage.interface import Batch, Delete, read_items
+from threadkeep.storage.interface import Batch, Delete, Put, read_items
 
 if TYPE_CHECKING:
     from httpx import Auth
@@ -46,6 +48,9 @@ _CLAIM: Final = timedelta(seconds=30)
 """How long a process may take to refresh a token; after that another one does."""
 
 _POLL_SECONDS: Final = 0.05
+
+_OAUTH: Final = "oauth"
+"""The author of audit entries about what the authorization server issued or refused."""
 
 
 class CredentialService(Service):
@@ -126,10 +131,12 @@ class CredentialService(Service):
         try:
             tokens = await oauth.exchange(pending, code, now=now)
         except oauth.TokenRefusedError as error:
+            refused = Put((ACCESS,), "credential-refused", {"at": now.isoformat()})
+            await self._commit(owner, refused, pending.server, by=_OAUTH, epoch=epoch)
             msg = f"The authorization server of {pending.server} refused the code; connect again."
             raise CredentialRequiredError(msg, server=pending.server) from error
         stored = StoredCredential(pending.server, pending.client, tokens, now)
-        await storage.commit(Batch(owner.partition, [credential_put(stored, owner, expect="any")], epoch))
+        await self._commit(owner, credential_put(stored, owner, expect="any"), stored.server, by=USER, epoch=epoch)
         return stored.public()
 
     @operation
@@ -150,13 +157,13 @@ class CredentialService(Service):
         Returns:
             Whether there was one.
         """
-        owner, storage = self._user(owner), self._services.storage
+        owner = self._user(owner)
 
         async def delete() -> StoredCredential | None:
             stored = await self._stored(server, owner)
             if stored is not None:
                 ref = credential_ref(owner, server)
-                await storage.commit(Batch(owner.partition, [Delete(ref.namespace, ref.key, stored.revision)]))
+                await self._commit(owner, Delete(ref.namespace, ref.key, stored.revision), server, by=USER)
             return stored
 
         stored = await retry_conflicts(delete)
@@ -233,18 +240,29 @@ class CredentialService(Service):
             batch = Batch(owner.partition, [credential_put(changed, owner, expect=revision)], epoch)
             return (await storage.commit(batch)).sequence
 
+        async def put_audited(changed: StoredCredential, revision: int) -> None:
+            operation = credential_put(changed, owner, expect=revision)
+            await self._commit(owner, operation, stored.server, by=_OAUTH, epoch=epoch)
+
         claimed = await put(replace(stored, claimed_until=now + _CLAIM), stored.revision)
         try:
             issued = await oauth.refresh(stored, tokens, now=now)
         except oauth.TokenRefusedError as error:
-            await put(replace(stored, tokens=None, claimed_until=None), claimed)
+            await put_audited(replace(stored, tokens=None, claimed_until=None), claimed)
             raise _required(stored.server, "has ended its access") from error
         except BaseException:
             await asyncio.shield(put(replace(stored, claimed_until=None), claimed))
             raise
-        await put(replace(stored, tokens=issued, claimed_until=None), claimed)
+        await put_audited(replace(stored, tokens=issued, claimed_until=None), claimed)
         self._services.telemetry.count("credentials.refreshed")
         return issued.access
+
+    async def _commit(
+        self, owner: Owner, operation: Put | Delete, server: str, *, by: str, epoch: str | None = None
+    ) -> None:
+        """Commit a change of the owner's access with an audit entry that names the server and no secret."""
+        why = f"server:{_address(server)}"
+        await self._services.audited_writer.commit(owner, [operation], by=by, why=why, epoch=epoch)
 
     async def _stored(self, server: str, owner: Owner) -> StoredCredential | None:
         (item,) = await self._services.storage.get([credential_ref(owner, server)])
@@ -285,6 +303,12 @@ def checked_server(url: str) -> str:
         msg = f"The server {url[:200]!r} cannot be used: {error}."
         raise InvalidInputError(msg) from None
     return url
+
+
+def _address(server: str) -> str:
+    """Return *server* without a user, a password and a query: those may be secrets."""
+    parts = urlsplit(server)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _registered(client_id: str | None, client_secret: str | None, redirect_uri: str) -> dict[str, Any] | None:

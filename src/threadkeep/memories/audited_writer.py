@@ -22,7 +22,7 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import RevisionConflictError
 from threadkeep.identity import Owner
 from threadkeep.ids import digest, short_digest
-from threadkeep.memories.codec import HEAD, HEAD_KEY, SUMMARIES, head_ref, is_memory_namespace, moment_of
+from threadkeep.memories.codec import CREDENTIALS, HEAD, HEAD_KEY, SUMMARIES, head_ref, is_memory_namespace, moment_of
 from threadkeep.storage.interface import Batch, Delete, Item, Namespace, Operation, Position, Put, Storage
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _THINGS: Final = {
     ".tombstones": "tombstone",
     ".policy": "policy",
     ACCESS: "access",
+    CREDENTIALS: "credential",
 }
 _LONGEST_ID: Final = 64
 _LONGEST_WORD: Final = 200
@@ -57,11 +58,11 @@ class AuditedChange:
 
     Attributes:
         what: ``added``, ``changed``, ``written`` (by a program that did not say which) or ``removed``.
-        thing: ``memory``, ``summary``, ``proposal``, ``tombstone``, ``policy`` or ``access``.
+        thing: ``memory``, ``summary``, ``proposal``, ``tombstone``, ``policy``, ``credential`` or ``access``.
         id: Its key; of a key that is long or holds white space, a digest.
         before: The revision that was replaced; ``None``: there was none, or the writer did not say.
         state: Of a memory, where it is not ``active`` and new: ``versions`` (how many statements it has had
-            before), ``valid_to``, ``pinned``, ``status``. Of a proposal its ``state``.
+            before), ``valid_to``, ``pinned``, ``status``. Of a proposal or a credential its ``state``.
     """
 
     what: str
@@ -78,8 +79,9 @@ class AuditEntry:
     Attributes:
         number: From 1 on, without gaps.
         at: When.
-        by: Who changed it: ``user``, ``capture``, ``store``, ``import``, ``time``, or the person who decided.
-        why: Where it comes from, such as ``turn:…`` or ``proposal:…``; empty: it was asked for.
+        by: Who changed it: ``user``, ``capture``, ``store``, ``import``, ``time``, ``oauth``, or the person who
+            decided.
+        why: Where it comes from, such as ``turn:…``, ``proposal:…`` or ``server:…``; empty: it was asked for.
         changes: What was changed.
         revision: The revision after it of everything that it changed.
         chain: Digest of this entry and the chain before it, 64 hexadecimal characters.
@@ -211,7 +213,7 @@ def _change(operation: Operation) -> AuditedChange | None:
         return AuditedChange(REMOVED, thing, key, before)
     what = ADDED if operation.expect == "absent" else WRITTEN if before is None else CHANGED
     state = state_of(operation.value) if thing == "memory" else {}
-    if thing == "proposal":
+    if thing in ("proposal", "credential"):
         state = {"state": str(operation.value.get("state"))}
     return AuditedChange(what, thing, key, before, state or None)
 

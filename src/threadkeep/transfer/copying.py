@@ -17,7 +17,7 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, RevisionConflictError
 from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
-from threadkeep.memories.codec import is_memory_namespace, memory_of
+from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of
 from threadkeep.proposals.models import PROPOSALS
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import (
@@ -33,7 +33,7 @@ from threadkeep.storage.interface import (
     iterate_pages,
 )
 from threadkeep.text.tokenizing import texts_of
-from threadkeep.transfer.importer import Checked, Copied, Discrepancy, Embedded, Tally, TransferItem, entry_of
+from threadkeep.transfer.importer import Checked, Copied, Discrepancy, Embedded, LeftOut, Tally, TransferItem, entry_of
 from threadkeep.transfer.sources import MARKS, TransferSource, item_pages, partitions_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many are done, and of how many."""
 
+_WITH_TOKENS: Final = (CREDENTIALS, AUTHORIZATIONS)
+_TOKENS: Final = (
+    "A user's access to a server is not copied into a storage that is not encrypted: set THREADKEEP_MASTER_KEY for the "
+    "target, or THREADKEEP_PLAIN_CREDENTIALS=true, or let the user connect the server again."
+)
 _COMMIT_BYTES: Final = 16 * 1024 * 1024
 _ATTEMPTS: Final = 3
 
@@ -63,6 +68,7 @@ class Copying:
         embedder: Makes the vectors of foreign entries; ``None``: they come without.
         merge: Whether the target may hold something.
         overwrite: Whether what differs in the target is replaced.
+        credentials: Whether the target may hold tokens of users; otherwise they are left out, and reported.
         progress: Told how far it is: entries read and read back, of twice as many.
     """
 
@@ -75,6 +81,7 @@ class Copying:
         embedder: Embedder | None = None,
         merge: bool = False,
         overwrite: bool = False,
+        credentials: bool = False,
         progress: Progress = lambda _done, _all: None,
     ) -> None:
         self._source = source
@@ -83,6 +90,8 @@ class Copying:
         self._embedder = embedder if source.foreign else None
         self._merge = merge
         self._overwrite = overwrite
+        self._credentials = credentials
+        self._withheld: list[LeftOut] = []
         self._progress = progress
         self._done = 0
         self._total = 0
@@ -140,7 +149,7 @@ class Copying:
     async def _read(self, *, write: bool) -> None:
         tally = Tally()
         partitions: set[bytes] = set()
-        async for page in self._source.pages():
+        async for page in self._pages():
             for entry in page:
                 tally.add(entry.spelled(vectors=not self._source.foreign))
                 partitions.add(entry.partition.digest)
@@ -150,7 +159,19 @@ class Copying:
         self._copied.read, self._copied.checksum = tally.count, tally.checksum
         self._copied.partitions = len(partitions)
         self._copied.shapes = dict(self._source.shapes)
-        self._copied.left_out = list(self._source.left_out)
+        self._copied.left_out = [*self._source.left_out, *self._withheld]
+
+    async def _pages(self) -> AsyncGenerator[Sequence[TransferItem]]:
+        """Yield the entries of the source, without tokens where the target must not hold them."""
+        self._withheld = []
+        async for page in self._source.pages():
+            withheld = [] if self._credentials else [one.put for one in page if one.put.namespace[0] in _WITH_TOKENS]
+            if not withheld:
+                yield page
+                continue
+            self._withheld += [LeftOut(put.namespace, put.key, _TOKENS) for put in withheld]
+            if allowed := [one for one in page if one.put.namespace[0] not in _WITH_TOKENS]:
+                yield allowed
 
     async def _write(self, page: Sequence[TransferItem]) -> None:
         """Write one page to the target; after a conflict with another writer, compare again."""
@@ -208,7 +229,7 @@ class Copying:
         """Read the source once more and compare each entry with what the target holds."""
         copied = self._copied
         now = self._clock.now()
-        async for page in self._source.pages():
+        async for page in self._pages():
             found = await self._target.get([entry.ref for entry in page])
             for entry, item in zip(page, found, strict=True):
                 if item is not None and self._same(entry, item):
@@ -483,6 +504,7 @@ class Moving:
         dry: bool = False,
         merge: bool = False,
         overwrite: bool = False,
+        credentials: bool = False,
         vectors: bool = True,
         progress: Progress = _silent,
     ) -> Copied:
@@ -493,6 +515,7 @@ class Moving:
             dry: Only read, and tell what there is.
             merge: The storage may hold something already.
             overwrite: What differs in the storage is replaced.
+            credentials: The storage may hold tokens of users.
             vectors: Foreign items are embedded on the way.
             progress: Told how far it is.
         """
@@ -503,6 +526,7 @@ class Moving:
             embedder=self._embedder if vectors else None,
             merge=merge,
             overwrite=overwrite,
+            credentials=credentials,
             progress=progress,
         )
         return await copying.run(dry=dry)
