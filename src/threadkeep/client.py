@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from threadkeep.collections.service import CollectionService
     from threadkeep.credentials.service import CredentialService
     from threadkeep.langgraph.agents import AgentService
-    from threadkeep.langgraph.identity import ScopesSource
-    from threadkeep.langgraph.participants import ParticipantsSource
+    from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
@@ -314,15 +313,18 @@ class Threadkeep:
                 returns them.
             experience: The agent to which procedures are proposed from corrections and from calls that failed;
                 ``None``: none is.
-            participants: The owner of each name in a thread of several people, or a function of the runtime that
-                returns them: each is learnt about from the turns that they began. Needs ``recall=False``: all of them
-                read the replies, so the own memories of one are not put in.
+            participants: The owner of each name in a thread of several people: each is learnt about from the turns that
+                they began. All of them read the replies, so nothing is recalled, and a mapping needs ``recall=False``.
+                A function of the runtime returns a mapping, or ``None`` for a thread of its owner alone, in which
+                *recall* and *experience* count.
 
         Raises:
             InvalidInputError: An argument is invalid, or two do not go together; the message names them.
             OwnerMismatchError: This client is locked to another owner than one of *participants*.
         """
+        from threadkeep.langgraph.identity import participants_from
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
+        from threadkeep.langgraph.participants import ParticipantsMiddleware
 
         for name, value, known in (("placement", placement, ("user", "system")), ("events", events, ("ids", "full"))):
             if value not in known:
@@ -333,10 +335,13 @@ class Threadkeep:
             raise InvalidInputError(msg)
         kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
         if capture and self._app.capturing:
-            kind = LearningMiddleware if participants is None else self._for_participants(participants)
-        if participants is not None and (recall or experience is not None):
-            msg = "participants needs recall=False and no experience=: everyone in the thread reads the replies."
-            raise InvalidInputError(msg)
+            kind = LearningMiddleware if participants is None else ParticipantsMiddleware
+        if participants is not None and not callable(participants):
+            if recall or experience is not None:
+                msg = "participants needs recall=False and no experience=: everyone in the thread reads the replies."
+                raise InvalidInputError(msg)
+            for one in (participants_from(participants, None) or {}).values():
+                self._scope.resolve(one)
         return kind(
             self,
             owner=owner,
@@ -347,15 +352,8 @@ class Threadkeep:
             events=events,
             read_scopes=read_scopes,
             experience=None if experience is None else checked_agent(experience),
+            participants=participants,
         )
-
-    def _for_participants(self, participants: ParticipantsSource) -> Callable[..., AgentMiddleware[Any, Any, Any]]:
-        from threadkeep.langgraph.participants import ParticipantsMiddleware, participants_from
-
-        if not callable(participants):
-            for one in participants_from(participants, None).values():
-                self._scope.resolve(one)
-        return partial(ParticipantsMiddleware, participants=participants)
 
     def window(
         self,

@@ -25,8 +25,7 @@ from threadkeep.credentials.models import Authorization, Credential
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.langgraph.agent_servers import AgentStatus, Declaration
-from threadkeep.langgraph.identity import ScopesSource
-from threadkeep.langgraph.participants import ParticipantsSource
+from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
@@ -644,6 +643,7 @@ class SyncRunService:
 @type_check_only
 class SyncAgentService:
     def declared(self, file: str | Path | None = ...) -> tuple[Declaration, ...]: ...
+    def require(self, name: str, file: str | Path | None = ...) -> Declaration: ...
     def standing(self, file: str | Path | None = ...) -> list[AgentStatus]: ...
     def supervisor(
         self,

@@ -27,6 +27,7 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.fastmcp import FastMCP
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from mcp.types import Tool
 from pydantic import AnyHttpUrl
 
 from tests.gateway.oidc import LoopbackServer
@@ -50,6 +51,7 @@ class AuthorizationServer:
         refreshed: How often tokens were refreshed.
         reused: How often a refresh token was sent that was used before.
         revoked: The tokens that clients revoked.
+        listed: How often the tools were listed.
     """
 
     user: str = "ana"
@@ -63,6 +65,7 @@ class AuthorizationServer:
     refreshed: int = 0
     reused: int = 0
     revoked: list[str] = field(default_factory=list)
+    listed: int = 0
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
         return self.clients.get(client_id)
@@ -136,6 +139,18 @@ class AuthorizationServer:
         )
 
 
+class CountingServer(FastMCP[Any]):
+    """Counts how often its tools are listed."""
+
+    def __init__(self, users: AuthorizationServer, name: str, **options: Any) -> None:
+        self._users = users
+        super().__init__(name, **options)
+
+    async def list_tools(self) -> list[Tool]:
+        self._users.listed += 1
+        return await super().list_tools()
+
+
 class McpServer(LoopbackServer):
     """An MCP server with the tool ``whoami``, and its authorization server.
 
@@ -158,7 +173,7 @@ class McpServer(LoopbackServer):
                 revocation_options=RevocationOptions(enabled=True),
                 validate_token_resource=False,
             )
-        made: FastMCP[Any] = FastMCP("billing", auth_server_provider=self.users, auth=auth)
+        made: FastMCP[Any] = CountingServer(self.users, "billing", auth_server_provider=self.users, auth=auth)
 
         @made.tool()
         def whoami() -> str:

@@ -13,6 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import langsmith.run_helpers  # noqa: F401 - a tool's first call would import it in a task, where Python 3.11 cannot
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage
 from langchain_mcp_adapters.client import MultiServerMCPClient
 
 import threadkeep
@@ -28,7 +31,7 @@ from threadkeep.errors import (
     ThreadkeepError,
 )
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock
+from threadkeep.testing import FrozenClock, ScriptedModel
 
 KEY = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -529,3 +532,115 @@ class TestAgents:
 
         with pytest.raises(SettingsError, match="oauth needs a url, and no header Authorization"):
             tk.agents.declared(file)
+
+
+class TestPerRunOwner:
+    """One graph for all owners: each run has the tools of an agent with the access of its owner."""
+
+    @pytest.fixture
+    def file(self, server: McpServer, tmp_path: Path) -> Path:
+        file = tmp_path / "agents.toml"
+        file.write_text(AGENT.format(url=server.url))
+        return file
+
+    @staticmethod
+    def compiled(tk: threadkeep.Threadkeep, file: Path, *replies: Any) -> tuple[Any, ScriptedModel]:
+        view, model = tk.per_run_owner(), ScriptedModel(replies=replies)
+        middleware = [view.middleware(), *view.agent_tools("billing", file=file)]
+        return create_agent(model, [], middleware=middleware, checkpointer=view.checkpointer), model
+
+    @pytest.mark.parametrize("face", ["async", "sync"])
+    async def test_each_run_works_with_the_access_of_its_owner(
+        self, tk: threadkeep.Threadkeep, server: McpServer, file: Path, face: str
+    ):
+        """At the same time, too; an owner who has not connected gets an answer, and the model knows why."""
+        await connect(tk, server, "ana")
+        await connect(tk, server, "bob")
+        view = tk.per_run_owner()
+        results: dict[str, str] = {}
+
+        async def turn(owner: str) -> None:
+            agent, model = self.compiled(tk, file, call_of("whoami"), "Done.")
+            config, asked = view.config(owner, thread_id="t"), {"messages": [("user", "Which invoices are mine?")]}
+            if face == "async":
+                state = await agent.ainvoke(asked, config)
+            else:
+                state = await asyncio.to_thread(agent.invoke, asked, config)
+            results[owner] = f"{[message.text for message in state['messages'][1:]]} {model.prompts[0][0].text}"
+
+        await asyncio.gather(*map(turn, ("ana", "bob", "eve")))
+
+        assert "invoices of ana" in results["ana"]
+        assert "invoices of bob" in results["bob"]
+        assert "Not connected now: billing" in results["eve"]
+        assert "billing cannot be used now; nothing was done" in results["eve"]
+        assert "'Done.'" in results["eve"]
+        assert "Not connected" not in results["ana"]
+
+    async def test_one_graph_serves_owners_and_asks_the_server_once_in_a_run(
+        self, tk: threadkeep.Threadkeep, server: McpServer, file: Path
+    ):
+        """A run that calls the model twice lists the tools once; the next run sees a revoked access, and goes on."""
+        await connect(tk, server, "ana")
+        view = tk.per_run_owner()
+        agent, model = self.compiled(tk, file, call_of("whoami"), "Done.", call_of("whoami"), "Sorry.")
+        asked = {"messages": [("user", "Which invoices are mine?")]}
+        server.users.listed = 0
+
+        first = await agent.ainvoke(asked, view.config("ana", thread_id="t"))
+        listed = server.users.listed
+        await tk.credentials.revoke(server.url, owner="ana")
+        second = await agent.ainvoke(asked, view.config("ana", thread_id="t"))
+
+        assert listed == 2  # the official client lists them once more, to check the result of the call
+        assert "invoices of ana" in str(first["messages"])
+        assert ["Not connected now: billing" in str(prompt) for prompt in model.prompts] == [False, False, True, True]
+        assert "cannot be used now; nothing was done" in second["messages"][-2].text
+        assert second["messages"][-1].text == "Sorry."
+
+    async def test_an_access_that_ends_in_the_middle_of_a_run_is_said_by_the_tool(
+        self, tk: threadkeep.Threadkeep, server: McpServer, file: Path
+    ):
+        await connect(tk, server, "ana")
+
+        class EndingModel(ScriptedModel):
+            def bind_tools(self, tools: Any, **options: Any) -> Any:
+                if tools:
+                    server.users.end("ana")
+                return super().bind_tools(tools, **options)
+
+        view = tk.per_run_owner()
+        agent: Any = create_agent(
+            EndingModel(replies=(call_of("whoami"), "Sorry.")), [], middleware=view.agent_tools("billing", file=file)
+        )
+        state = await agent.ainvoke(
+            {"messages": [("user", "Which invoices are mine?")]}, view.config("ana", thread_id="t")
+        )
+
+        assert "The user has to connect billing again; nothing was done." in str(state["messages"][-2])
+        assert state["messages"][-1].text == "Sorry."
+
+    async def test_a_tool_that_waits_for_a_person_does(self, tk: threadkeep.Threadkeep, server: McpServer, file: Path):
+        """Beside another middleware of that kind; the run that resumes asks the server again."""
+        declared = f'{AGENT.format(url=server.url)}interrupt_on = ["whoami"]'
+        await asyncio.to_thread(file.write_text, declared)
+        await connect(tk, server, "ana")
+        view = tk.per_run_owner()
+        middleware = [*view.agent_tools("billing", file=file), HumanInTheLoopMiddleware(interrupt_on={})]
+        model = ScriptedModel(replies=(call_of("whoami"), "Done."))
+        agent: Any = create_agent(model, [], middleware=middleware, checkpointer=view.checkpointer)
+        config = view.config("ana", thread_id="t")
+
+        waiting = await agent.ainvoke({"messages": [("user", "Which invoices are mine?")]}, config)
+        done = await agent.ainvoke(view.resume({"decisions": [{"type": "approve"}]}), config)
+
+        assert "__interrupt__" in waiting
+        assert "invoices of ana" in str(done["messages"])
+
+    async def test_an_agent_that_is_not_declared_is_refused(self, tk: threadkeep.Threadkeep, file: Path):
+        with pytest.raises(InvalidInputError, match="there are billing"):
+            tk.per_run_owner().agent_tools("invoices", file=file)
+
+
+def call_of(name: str) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": {}, "id": "1"}])

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
 
 import threadkeep
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
@@ -128,6 +129,23 @@ async def test_the_middleware_learns_about_each_from_their_own_messages(tk: thre
     assert thread.title.startswith("I live in Porto")
 
 
+async def test_what_another_user_tried_to_say_is_not_a_participant_s(tk: threadkeep.Threadkeep):
+    """In a thread that another checkpointer keeps, a refused run leaves its message, and Ana's name on it."""
+    middleware = tk.middleware(recall=False, participants=PEOPLE)
+    agent: Any = create_agent(ScriptedModel(), [], middleware=[middleware], checkpointer=InMemorySaver())
+    of_carla, of_mallory = (tk.config(user_id=user, thread_id="standup") for user in ("carla", "mallory"))
+
+    await agent.ainvoke(human("Bob", "I drive a tram."), of_carla)
+    with pytest.raises(OwnerMismatchError):
+        await agent.ainvoke(human("Ana", "I owe Mallory 900 euros."), of_mallory)
+    await agent.ainvoke(human("Ana", "I play the cello."), of_carla)
+    await tk.drain()
+
+    assert "Mallory" in str((await agent.aget_state(of_carla)).values["messages"])
+    assert [one.text for one in await tk.memories.list(owner="ana", kind="semantic")] == ["I play the cello."]
+    assert "Mallory" not in await everything(tk, "ana")
+
+
 async def test_a_participant_who_opted_out_is_not_learnt_about(tk: threadkeep.Threadkeep):
     await tk.owners.opt_out("ana")
     agent, config = standup(tk, PEOPLE)
@@ -147,3 +165,81 @@ async def test_participants_that_cannot_be_are_refused(tk: threadkeep.Threadkeep
         tk.middleware(participants={"": "ana"}, recall=False)
     with pytest.raises(OwnerMismatchError):
         tk.for_owner("ana").middleware(participants=PEOPLE, recall=False)
+
+
+class TestPerRunOwner:
+    """One graph serves threads of one user and threads of several; the config of a run says which it is."""
+
+    @pytest.fixture
+    def model(self) -> ScriptedModel:
+        return ScriptedModel()
+
+    @pytest.fixture
+    def agent(self, tk: threadkeep.Threadkeep, model: ScriptedModel) -> Any:
+        view = tk.per_run_owner()
+        return create_agent(model, [], middleware=[view.middleware()], checkpointer=view.checkpointer)
+
+    async def test_participants_of_the_config_are_learnt_about_and_nothing_is_recalled(
+        self, tk: threadkeep.Threadkeep, agent: Any, model: ScriptedModel
+    ):
+        """The owner's memory, which nobody else may read, is recalled in the owner's own thread only."""
+        view = tk.per_run_owner()
+        await tk.memories.remember("I am allergic to walnuts.", owner="carla")
+        standup = view.config("carla", thread_id="standup", participants=PEOPLE)
+
+        await agent.ainvoke(human("Ana", "What am I allergic to? I live in Porto."), standup)
+        await agent.ainvoke(human("Bob", "I drive a tram."), standup)
+        await agent.ainvoke(human("Eve", "I work at Initech."), standup)
+        await agent.ainvoke(
+            human(None, "What am I allergic to? I collect stamps."), view.config("carla", thread_id="own")
+        )
+        await tk.drain()
+
+        assert ["walnuts" in str(prompt) for prompt in model.prompts] == [False, False, False, True]
+        facts = {
+            owner: [one.text for one in await tk.memories.list(owner=owner, kind="semantic")]
+            for owner in ("ana", BOB, "carla")
+        }
+        assert facts["ana"] == ["I live in Porto."]
+        assert facts[BOB] == ["I drive a tram."]
+        assert sorted(facts["carla"]) == ["I am allergic to walnuts.", "I collect stamps."]
+        assert "Initech" not in str([await everything(tk, owner) for owner in ("ana", BOB, "carla")])
+
+    async def test_without_capture_nothing_is_recalled_either(self, tk: threadkeep.Threadkeep, model: ScriptedModel):
+        view = tk.per_run_owner()
+        await tk.memories.remember("I am allergic to walnuts.", owner="carla")
+        agent: Any = create_agent(
+            model, [], middleware=[view.middleware(capture=False)], checkpointer=view.checkpointer
+        )
+
+        config = view.config("carla", thread_id="standup", participants=PEOPLE)
+        await agent.ainvoke(human("Ana", "What am I allergic to?"), config)
+
+        assert "walnuts" not in str(model.prompts)
+
+    async def test_a_turn_without_memory_is_not_learnt_from_later(self, tk: threadkeep.Threadkeep, agent: Any):
+        view = tk.per_run_owner()
+        off = view.config("carla", thread_id="standup", participants=PEOPLE, memory=False)
+
+        await agent.ainvoke(human("Ana", "I live in Porto."), off)
+        await agent.ainvoke(
+            human("Ana", "I play the cello."), view.config("carla", thread_id="standup", participants=PEOPLE)
+        )
+        await tk.drain()
+
+        assert [one.text for one in await tk.memories.list(owner="ana", kind="semantic")] == ["I play the cello."]
+
+    async def test_a_client_names_no_participants(self, tk: threadkeep.Threadkeep, agent: Any):
+        """JSON has no Owner objects, and the keys of the view cannot be passed as further keys."""
+        view = tk.per_run_owner()
+        config: Any = view.config("carla", thread_id="standup")
+        for forged in ({"Ana": "ana"}, "ana", ["ana"]):
+            config["configurable"]["threadkeep_participants"] = forged
+            with pytest.raises(InvalidInputError, match="threadkeep_participants must map names to Owner objects"):
+                await agent.ainvoke(human("Ana", "I live in Porto."), config)
+        with pytest.raises(InvalidInputError, match="not as threadkeep_participants"):
+            view.config("carla", thread_id="standup", threadkeep_participants=PEOPLE)
+        with pytest.raises(InvalidInputError, match="mapping of names"):
+            view.config("carla", thread_id="standup", participants={"": "ana"})
+
+        assert await tk.memories.list(owner="ana") == []

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 import tomllib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -63,6 +63,12 @@ class AgentStatus:
     def ready(self) -> bool:
         """Whether it can be used."""
         return not self.reason
+
+
+def absent_text(statuses: Sequence[AgentStatus]) -> str:
+    """Return what a model is told of agents that cannot be used; empty: all of them can."""
+    names = [one.name for one in statuses if not one.ready]
+    return f"\n\nNot connected now: {', '.join(names)}. Where one of them is needed, say so." if names else ""
 
 
 async def check_agent(

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from threadkeep.errors import AgentUnavailableError, InvalidInputError, optional_import
-from threadkeep.langgraph.agent_servers import VARIABLE, AgentStatus, Declaration, check_agent, read
+from threadkeep.langgraph.agent_servers import VARIABLE, AgentStatus, Declaration, absent_text, check_agent, read
 from threadkeep.models.langchain import chat_model
 from threadkeep.observability import log
 
@@ -89,6 +89,20 @@ class AgentService:
         """
         return read(file if file is not None else self._tk.app.settings.agents_file)
 
+    def require(self, name: str, file: str | Path | None = None) -> Declaration:
+        """Return what *file* declares of one agent; no server is asked.
+
+        Raises:
+            InvalidInputError: No such agent is declared.
+            SettingsError: As :meth:`declared`.
+        """
+        declarations = self.declared(file)
+        found = next((one for one in declarations if one.name == name), None)
+        if found is None:
+            msg = f"No agent {name[:40]!r} is declared; there are {', '.join(one.name for one in declarations)}."
+            raise InvalidInputError(msg)
+        return found
+
     async def standing(self, file: str | Path | None = None) -> list[AgentStatus]:
         """Ask the server of every declared agent, all at once; tell which can be used, and why others cannot.
 
@@ -132,7 +146,7 @@ class AgentService:
         given: Sequence[Any] = options.pop("subagents", None) or ()
         taken = {one["name"] for one in given}
         subagents = [*(self._subagent(one) for one in standing if one.ready and one.name not in taken), *given]
-        options.setdefault("system_prompt", SUPERVISOR_PROMPT + _absent(standing))
+        options.setdefault("system_prompt", SUPERVISOR_PROMPT + absent_text(standing))
         self._wire(options)
         return create_deep_agent(
             self._chosen(model),
@@ -170,11 +184,7 @@ class AgentService:
         from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
         from langchain.agents.middleware import HumanInTheLoopMiddleware
 
-        tk, declarations = self._tk, self.declared(file)
-        found = next((one for one in declarations if one.name == name), None)
-        if found is None:
-            msg = f"No agent {name[:40]!r} is declared; there are {', '.join(one.name for one in declarations)}."
-            raise InvalidInputError(msg)
+        tk, found = self._tk, self.require(name, file)
         standing = await check_agent(found, tk.app, self._authenticate)
         if not standing.ready:
             raise AgentUnavailableError(standing.reason, agent=name)
@@ -222,11 +232,6 @@ class AgentService:
 
 def _interrupts(declaration: Declaration) -> dict[str, Any]:
     return dict.fromkeys(declaration.interrupt_on, True)
-
-
-def _absent(standing: Sequence[AgentStatus]) -> str:
-    names = [one.name for one in standing if not one.ready]
-    return f"\n\nNot connected now: {', '.join(names)}. Where one of them is needed, say so." if names else ""
 
 
 def _deep_agents() -> Any:

@@ -33,6 +33,16 @@ READ_SCOPES_KEY: Final = "threadkeep_read_scopes"
 """The key of ``configurable`` that grants a run shared scopes to read; its value is a tuple of ``Owner`` objects."""
 
 ScopesSource: TypeAlias = "Sequence[Owner] | Callable[[Any], Sequence[Owner]]"
+
+Participants: TypeAlias = "Mapping[str, str | Owner]"
+"""The owner of each name that messages carry."""
+
+ParticipantsSource: TypeAlias = "Participants | Callable[[Any], Participants | None]"
+"""The participants, or a function of the runtime that returns them; ``None``: the thread is of its owner alone."""
+
+PARTICIPANTS_KEY: Final = "threadkeep_participants"
+"""The key of ``configurable`` that names the participants of a thread; its value maps names to ``Owner`` objects."""
+
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
 
@@ -59,7 +69,7 @@ def owner_from(
         OwnerConflictError: Two sources disagree.
         InvalidInputError: A source is not a user id.
     """
-    config = _current_config(runtime) if config is None else config
+    config = current_config(runtime) if config is None else config
     if source is not None:
         told = source(runtime if runtime is not None else config) if callable(source) else source
         if told is None:
@@ -103,6 +113,38 @@ def read_scopes_from(source: ScopesSource, *, runtime: object, config: Mapping[s
         raise InvalidInputError(msg)
     named = source(runtime) if callable(source) else source
     return tuple(dict.fromkeys((*named, *cast("tuple[Owner, ...]", given))))
+
+
+def participants_from(source: ParticipantsSource | None, runtime: object) -> Participants | None:
+    """Return the participants of a run; ``None``: *source*, or its result, is None, and the thread its owner's alone.
+
+    Raises:
+        InvalidInputError: It is no mapping of names to owners.
+    """
+    people: object = source(runtime) if callable(source) else source
+    if people is None:
+        return None
+    if not isinstance(people, Mapping) or not all(isinstance(name, str) and name for name in people):
+        msg = 'participants must be a mapping of names to owners, such as {"Ana": "ana@x.org"}.'
+        raise InvalidInputError(msg)
+    return people
+
+
+def participants_of_run(runtime: object) -> Participants | None:
+    """Return the participants that the config of a run names; ``None``: it names none.
+
+    Raises:
+        InvalidInputError: It names something other than ``Owner`` objects: a client that sends JSON cannot make those.
+    """
+    configurable: Mapping[str, object] = current_config(runtime).get("configurable") or {}
+    people = configurable.get(PARTICIPANTS_KEY)
+    if people is None:
+        return None
+    owners = cast("Mapping[str, object]", people).values() if isinstance(people, Mapping) else (people,)
+    if not all(isinstance(one, Owner) for one in owners):
+        msg = f"configurable.{PARTICIPANTS_KEY} must map names to Owner objects; view.config(participants=…) sets it."
+        raise InvalidInputError(msg)
+    return cast("Participants", people)
 
 
 def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
@@ -248,14 +290,14 @@ def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None
     Raises:
         TooLargeError: Its id has more than 1,000 characters.
     """
-    config = _current_config(runtime) if config is None else config
+    config = current_config(runtime) if config is None else config
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     runtime = configurable.get(RUNTIME) if runtime is None else runtime
     given = getattr(getattr(runtime, "execution_info", None), "thread_id", None) or configurable.get("thread_id")
     return None if given in (None, "") else thread_id_from(given)
 
 
-def _current_config(runtime: object) -> Mapping[str, Any]:
+def current_config(runtime: object) -> Mapping[str, Any]:
     """Return the configuration of *runtime*, or of the node that is running; empty: none is."""
     config: Mapping[str, Any] | None = getattr(runtime, "config", None)
     try:

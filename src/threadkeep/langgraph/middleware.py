@@ -46,6 +46,7 @@ from threadkeep.langgraph.identity import (
     is_memory_off,
     is_scoped,
     owner_from,
+    participants_from,
     read_scopes_from,
     require_agreement,
     saver_with_input,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.container import Services
     from threadkeep.identity import Owner
-    from threadkeep.langgraph.identity import ScopesSource
+    from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
     from threadkeep.models.base import Message, WorkStep
 
 TURNS_REMEMBERED: Final = 1024
@@ -91,6 +92,7 @@ class _TurnContext:
     thread_id: ThreadId | None
     message: str
     read_scopes: tuple[Owner, ...] = ()
+    recalls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         events: str,
         read_scopes: ScopesSource = (),
         experience: Owner | None = None,
+        participants: ParticipantsSource | None = None,
     ) -> None:
         super().__init__()
         self._tk = tk
@@ -143,6 +146,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._full_events = events == "full"
         self._read_scopes = read_scopes
         self._experience = experience
+        self._participants = participants
         self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         self._begun: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
@@ -218,7 +222,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         position, message, question = messages.newest_human
         key = message or short_digest(str(position), question)
         scopes = read_scopes_from(self._read_scopes, runtime=runtime, config=config)
-        return _TurnContext(self._resolve_owner(runtime, config), thread_id_of(runtime, config), key, scopes)
+        owner, thread_id = self._resolve_owner(runtime, config), thread_id_of(runtime, config)
+        alone = self._participants is None or participants_from(self._participants, runtime) is None
+        return _TurnContext(owner, thread_id, key, scopes, self._recalls and alone)
 
     def _resolve_owner(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
@@ -245,7 +251,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         epoch = app.try_call(begins_in)
         if epoch is None:
             return None
-        recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
+        recall = app.try_recall(self._request(turn, messages)) if turn.recalls else Recall()
         return None if recall is None else _RecalledTurn(recall, epoch)
 
     async def _recalled(self, turn: _TurnContext, messages: PlainMessages) -> _RecalledTurn:
@@ -282,7 +288,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             app.telemetry.degraded("binding", error)
 
     async def _recall(self, turn: _TurnContext, messages: PlainMessages) -> Recall:
-        if not self._recalls:
+        if not turn.recalls:
             return Recall()
         return await self._tk.app.recall(self._request(turn, messages))
 
@@ -397,7 +403,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             self._seen.popitem(last=False)
         if (running := current_run()) is not None:
             self._release_after_run(turn, running.root)
-        if self._recalls:
+        if turn.recalls:
             runtime.stream_writer(
                 {
                     "type": "recalled",
@@ -492,12 +498,18 @@ class LearningMiddleware(ThreadkeepMiddleware):
     @override
     async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
         """Mark the turn as seen; otherwise the next one brings it along."""
-        if not self._tk.app.capturing or self._seen.get(turn) is _LEFT_OUT:
+        if not self._tk.app.capturing or not self._mark_left_out(turn):
             return
-        self._seen[turn] = _LEFT_OUT
         messages, run = PlainMessages(request.state["messages"]), current_run()
         shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
         await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
+
+    def _mark_left_out(self, turn: _TurnContext) -> bool:
+        """Mark a turn as one without memory; return False if it was marked before."""
+        if self._seen.get(turn) is _LEFT_OUT:
+            return False
+        self._seen[turn] = _LEFT_OUT
+        return True
 
     def _shown(
         self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
@@ -562,7 +574,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 owner=turn.owner,
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
                 recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
-                given=TurnRecall.from_recall(seen.recall) if seen and self._recalls else None,
+                given=TurnRecall.from_recall(seen.recall) if seen and turn.recalls else None,
                 epoch=seen.epoch if seen else None,
                 later=at_the_end if run else None,
                 note=note if together else None,

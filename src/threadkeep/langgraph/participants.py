@@ -2,60 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from langgraph.config import get_config
 from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
-from threadkeep.errors import ConflictError, InvalidInputError, StorageError
-from threadkeep.langgraph.identity import is_scoped
+from threadkeep.errors import ConflictError, StorageError
+from threadkeep.langgraph.identity import Participants, is_scoped, participants_from
 from threadkeep.langgraph.middleware import LearningMiddleware, State
-from threadkeep.models.langchain import PlainMessages
+from threadkeep.models.langchain import PlainMessages, messages_by_participant, plain_messages
 from threadkeep.run_events import current_run
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelRequest
     from langgraph.runtime import Runtime
 
     from threadkeep.checkpoints.directory import TurnNote
-    from threadkeep.client import Threadkeep
     from threadkeep.container import Services
-    from threadkeep.identity import Owner
     from threadkeep.langgraph.middleware import _TurnContext  # pyright: ignore[reportPrivateUsage]
-
-Participants: TypeAlias = "Mapping[str, str | Owner]"
-"""The owner of each name that messages carry."""
-
-ParticipantsSource: TypeAlias = "Participants | Callable[[Any], Participants]"
-"""The participants, or a function of the runtime that returns them."""
 
 
 class ParticipantsMiddleware(LearningMiddleware):
     """Learns about each participant. Nothing is recalled: everyone in the thread reads the replies.
 
-    Args:
-        tk: The memory.
-        participants: The owner of each name; your application names them, and no client does.
-        options: Those of the base class.
+    In the turns of a thread without participants, it does what the base class does.
     """
-
-    def __init__(self, tk: Threadkeep, *, participants: ParticipantsSource, **options: Any) -> None:
-        super().__init__(tk, **options)
-        self._participants = participants
 
     @override
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
+        people = participants_from(self._participants, runtime)
+        if people is None:
+            return super()._capture(state, runtime)
         config, messages = get_config(), PlainMessages(state["messages"])
         turn = self._turn_of(messages, runtime, config)
         seen = self._seen.pop(turn, None)
         if not self._is_recorded(seen, config):
             return None
-        count = len(self._shown(turn, messages, current_run(), config))
+        shown = messages.given_for(self._shown(turn, messages, current_run(), config)[:])
         question, scoped = messages.newest_human[2], is_scoped(config)
-        shown = state["messages"][len(messages) - count :]
-        people = participants_from(self._participants, runtime)
         return self._record_each(turn, shown, people, lambda one: self._turn_note(turn, question, one, scoped=scoped))
+
+    @override
+    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
+        """Mark the turn as seen for the participant who began it; otherwise that one's next turn brings it along."""
+        people = participants_from(self._participants, request.runtime)
+        if people is None:
+            await super()._leave_out(turn, request, config)
+        elif self._tk.app.capturing and self._mark_left_out(turn):
+            messages = PlainMessages(request.state["messages"])
+            shown = messages.given_for(self._shown(turn, messages, current_run(), config)[:])
+            if (name := messages.given[messages.newest_human[0]].name) in people:
+                await self._mark_seen(turn, shown, str(name), people)
+
+    async def _mark_seen(self, turn: _TurnContext, messages: Sequence[Any], name: str, people: Participants) -> None:
+        app, owner = self._tk.app, self._tk.resolve_owner(people[name])
+        said = plain_messages(messages_by_participant(messages, [name])[name])
+
+        async def mark(services: Services) -> None:
+            await services.record(said, owner=owner, thread_id=turn.thread_id, without_memory=True)
+
+        try:
+            await app.timeout_budget.wait(app.call(mark), timeout=self._timeout)
+        except (StorageError, ConflictError, TimeoutError) as error:
+            self._not_recorded(error)
 
     async def _record_each(
         self,
@@ -82,16 +93,3 @@ class ParticipantsMiddleware(LearningMiddleware):
         except (StorageError, ConflictError, TimeoutError) as error:
             return self._not_recorded(error)
         return receipt
-
-
-def participants_from(source: ParticipantsSource, runtime: object) -> Participants:
-    """Return the participants of a run.
-
-    Raises:
-        InvalidInputError: It is no mapping of names to owners.
-    """
-    people: object = source(runtime) if callable(source) else source
-    if not isinstance(people, Mapping) or not all(isinstance(name, str) and name for name in people):
-        msg = 'participants must be a mapping of names to owners, such as {"Ana": "ana@x.org"}.'
-        raise InvalidInputError(msg)
-    return people

@@ -18,12 +18,19 @@ from threadkeep.checkpoints.leases import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner, check_read_scopes, checked_user
-from threadkeep.langgraph.identity import READ_SCOPES_KEY, memory_keys
+from threadkeep.langgraph.identity import (
+    PARTICIPANTS_KEY,
+    READ_SCOPES_KEY,
+    memory_keys,
+    participants_from,
+    participants_of_run,
+)
 from threadkeep.langgraph.operations import require_embedder
 from threadkeep.langgraph.store import ThreadkeepStore
 
 if TYPE_CHECKING:
     from datetime import timedelta
+    from pathlib import Path
 
     from langchain.agents.middleware import AgentMiddleware
     from langchain_core.runnables import RunnableConfig
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.maintenance import Maintenance
     from threadkeep.client import ChatModel, Keep, Threadkeep
-    from threadkeep.langgraph.identity import ScopesSource
+    from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
 
 OWNER_KEY: Final = "threadkeep_owner"
 """The key of ``configurable`` that holds the owner of a run."""
@@ -128,8 +135,12 @@ class PerRunOwnerView:
         events: str = "ids",
         read_scopes: ScopesSource = (),
         experience: Owner | None = None,
+        participants: ParticipantsSource = participants_of_run,
     ) -> AgentMiddleware[Any, Any, Any]:
-        """Return the middleware; the options are those of ``tk.middleware``."""
+        """Return the middleware; the options are those of ``tk.middleware``.
+
+        Of a thread of several people, :meth:`config` names the participants, unless *participants* does.
+        """
         return self._tk.middleware(
             recall=recall,
             capture=capture,
@@ -139,6 +150,7 @@ class PerRunOwnerView:
             events=events,
             read_scopes=read_scopes,
             experience=experience,
+            participants=participants,
         )
 
     def window(
@@ -150,6 +162,27 @@ class PerRunOwnerView:
     def tools(self, *names: str) -> list[BaseTool]:
         """Return the memory tools called *names*, by default all; see ``tk.tools``."""
         return self._tk.tools(*names)
+
+    def agent_tools(self, *names: str, file: str | Path | None = None) -> list[AgentMiddleware[Any, Any, Any]]:
+        """Return middleware that gives each run the tools of declared agents, with the access of the run's owner.
+
+        A run asks the agents' servers for their tools with the credential of its owner. Without one, or where a server
+        does not answer, the run goes on without the tools, and the model is told.
+
+        Args:
+            names: The names of the agents; they need not have ``oauth = true``.
+            file: The file that declares them, as for ``tk.agents.declared``.
+
+        Raises:
+            InvalidInputError: No such agent is declared.
+            SettingsError: The file cannot be read or understood.
+        """
+        from threadkeep.langgraph.per_run_tools import AgentApprovals, PerRunTools
+
+        declarations = [self._tk.agents.require(name, file) for name in names]
+        asking: dict[str, Any] = {tool: True for one in declarations for tool in one.interrupt_on}
+        tools: list[AgentMiddleware[Any, Any, Any]] = [PerRunTools(self._tk, one) for one in declarations]
+        return [*tools, AgentApprovals(interrupt_on=asking)] if asking else tools
 
     def graph(
         self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
@@ -210,6 +243,7 @@ class PerRunOwnerView:
         memory: bool = True,
         run_name: str | None = None,
         read_scopes: Sequence[Owner] = (),
+        participants: Mapping[str, str | Owner] | None = None,
         **configurable: Any,
     ) -> RunnableConfig:
         """Return the config of a run.
@@ -220,23 +254,33 @@ class PerRunOwnerView:
             memory: Whether the run recalls and learns; otherwise the memory tools refuse, too.
             run_name: A name that no other run has, for :meth:`end_run`.
             read_scopes: Shared scopes that the run may read beside the owner's memory.
+            participants: The owner of each name that messages carry, in a thread of several people: each is learnt
+                about from the turns that they began, and nothing is recalled. ``None``: the thread is *owner*'s alone.
             configurable: Further keys.
 
         Raises:
-            InvalidInputError: *configurable* names an owner or scopes, too; or a scope cannot be read by the owner.
+            InvalidInputError: *configurable* names an owner, scopes or participants, too; or a scope cannot be read by
+                the owner.
         """
-        for key, argument in ((OWNER_KEY, "the owner as the first argument"), (READ_SCOPES_KEY, "read_scopes")):
+        keys = ((READ_SCOPES_KEY, "read_scopes"), (PARTICIPANTS_KEY, "participants"))
+        for key, argument in ((OWNER_KEY, "the owner as the first argument"), *keys):
             if key in configurable:
                 msg = f"Pass {argument}, not as {key}."
                 raise InvalidInputError(msg)
-        named = checked_user(self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner)))
+        named = self._user(owner)
         check_read_scopes(named, tuple(read_scopes))
         named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named, **memory_keys(memory=memory)}
         if read_scopes:
             named_keys[READ_SCOPES_KEY] = tuple(read_scopes)
+        if participants is not None:
+            people = participants_from(participants, None) or {}
+            named_keys[PARTICIPANTS_KEY] = {name: self._user(one) for name, one in people.items()}
         if run_name is not None:
             named_keys[RUN] = RunName(run_name)
         return {"configurable": {**configurable, **named_keys}}
+
+    def _user(self, owner: str | Owner) -> Owner:
+        return checked_user(self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner)))
 
 
 class PerRunStore(ThreadkeepStore):

@@ -331,6 +331,11 @@ class PlainMessages(Sequence[Message]):
         """The messages as LangChain's, in the same places."""
         return self._given
 
+    def given_for(self, some: Sequence[Message]) -> list[BaseMessage]:
+        """Return *some* of these messages, as this sequence returned them, as LangChain's."""
+        wanted = set(map(id, some))
+        return [given for given, made in zip(self._given, self._made, strict=True) if id(made) in wanted]
+
     @overload
     def __getitem__(self, place: int) -> Message: ...
     @overload
