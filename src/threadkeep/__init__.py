@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep, open  # noqa: A004 - the verb of the public surface
     from threadkeep.errors import ThreadkeepError
     from threadkeep.identity import Owner
+    from threadkeep.memories.kinds import MemoryKind
     from threadkeep.memories.models import Forgotten, Memory, NewMemory, RememberResult, Source, Version
     from threadkeep.owners.models import Erased, Holdings
     from threadkeep.proposals.models import Choice, DecisionResult, Proposal, Proposed, Tombstone
@@ -36,6 +37,7 @@ __all__ = [
     "Health",
     "Holdings",
     "Memory",
+    "MemoryKind",
     "NewMemory",
     "Owner",
     "Profile",
@@ -68,6 +70,7 @@ _MODULES = {
     "Holdings": "owners.models",
     "RememberResult": "memories.models",
     "Memory": "memories.models",
+    "MemoryKind": "memories.kinds",
     "NewMemory": "memories.models",
     "Owner": "identity",
     "Profile": "recall.profile.schema",

@@ -18,7 +18,14 @@ from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
 from threadkeep.recall.models import Recall
 from threadkeep.recall.profile.schema import check_schema
-from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
+from threadkeep.registry import (
+    create_embedder,
+    create_extractor,
+    create_kinds,
+    create_reranker,
+    create_storage,
+    resolve_settings,
+)
 from threadkeep.sync_bridge import blocking
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
     from threadkeep.langgraph.window import History
+    from threadkeep.memories.kinds import MemoryKind
     from threadkeep.memories.service import MemoryService
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.owners.service import OwnerService
@@ -78,6 +86,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
     owner_key: str = "user_id",
     profile: Sequence[ProfileSlot] | None = None,
     extraction_schema: type[BaseModel] | Mapping[str, Any] | None = None,
+    kinds: Sequence[MemoryKind] | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -103,26 +112,31 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
             another schema loses nothing.
         extraction_schema: Fields that the structured extractor fills for each fact, kept as its metadata: a pydantic
             model or a JSON schema; ``None``: none.
+        kinds: Kinds of memory beside ``semantic``, ``episodic`` and ``procedural``; ``None``: those of the file in
+            THREADKEEP_KINDS. Memories of a kind that is no longer given stay as they are.
         settings: Replaces the settings of the environment.
         clock: Replaces the system clock.
 
     Raises:
         SettingsError: A setting is invalid; the message names it.
-        InvalidInputError: *profile* or *extraction_schema* is no schema; the message names the slot or field.
+        InvalidInputError: *profile*, *extraction_schema* or one of *kinds* is invalid; the message names the slot, the
+            field or the kind.
     """
     settings = resolve_settings(url, settings)
+    known_kinds = create_kinds(settings, kinds)
     clock = clock or SystemClock()
     app = Container(
         settings,
         create_storage(settings, clock),
         create_embedder(settings, embedder),
         clock,
-        extractor=create_extractor(settings, model, extraction_schema),
+        extractor=create_extractor(settings, model, extraction_schema, known_kinds),
         reranker=reranker or create_reranker(settings, model),
         allowed_types=(*allowed_types, *settings.allowed_type_names),
         threads_from=threads_from,
         owner_key=owner_key,
         profile=None if profile is None else check_schema(profile),
+        kinds=known_kinds,
     )
     return Threadkeep(app, owner=owner, model=model)
 
@@ -223,6 +237,11 @@ class Threadkeep:
     def memories(self) -> MemoryService:
         """Memories of an owner: remember, list, search, correct, forget."""
         return self._app.services.memories.scoped(self._scope)
+
+    @property
+    def kinds(self) -> tuple[MemoryKind, ...]:
+        """The kinds of memory that this client knows: the built-in ones first, then the application's."""
+        return self._app.services.kinds.all
 
     @cached_property
     def profile(self) -> ProfileService:

@@ -38,6 +38,7 @@ from threadkeep.recall.models import Recall
 from threadkeep.recall.profile.defaults import DEFAULT_SLOTS
 from threadkeep.registry import (
     create_erasure_receipts,
+    create_kinds,
     create_postgres_pool,
     create_thread_storage,
     parse_limits,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.codec import AllowedType
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
+    from threadkeep.memories.kinds import Kinds
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
@@ -101,6 +103,7 @@ class Container:
         threads_from: A checkpointer from which threads move in at their first use; ``None``: none.
         owner_key: The key of its metadata with the user id.
         profile: The slots of the owners' profiles; ``None``: the default ones.
+        kinds: The kinds of memory; ``None``: those of the settings.
         background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
         embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
@@ -120,6 +123,7 @@ class Container:
     threads_from: BaseCheckpointSaver[Any] | None = None
     owner_key: str = "user_id"
     profile: Sequence[ProfileSlot] | None = None
+    kinds: Kinds | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
@@ -129,7 +133,9 @@ class Container:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        for parse in (parse_memory_rules, parse_prices, parse_limits):  # an invalid setting fails here, not in a turn
+        kinds = create_kinds(settings) if self.kinds is None else self.kinds
+        parse_memory_rules(settings, kinds.names)  # an invalid setting fails here, not in a turn
+        for parse in (parse_prices, parse_limits):
             parse(settings)
         create_erasure_receipts(settings, self.storage)
         self.services = Services(
@@ -147,6 +153,7 @@ class Container:
             erase_threads=self._erase_threads,
             postgres_pool=self.postgres_pool,
             profile=DEFAULT_SLOTS if self.profile is None else self.profile,
+            kinds=kinds,
         )
         if self.background:  # imported now, so that the first turn does not wait for it
             _ = self.services.recalls

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -17,6 +17,7 @@ from threadkeep.capture.models import Prices
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, missing_extra, optional_import
 from threadkeep.ids import digest
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kinds, read_kinds
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
 from threadkeep.owners.erasure import ErasureKey, ErasureReceipts
@@ -352,8 +353,29 @@ def create_helper_model(
     return HelperModel(made, {name: value for name, value in parameters.items() if value is not None})
 
 
+def create_kinds(settings: Settings, own: object | None = None) -> Kinds:
+    """Return the kinds of memory: the built-in ones, and *own* or else those of the file in THREADKEEP_KINDS.
+
+    Raises:
+        InvalidInputError: One of *own* is invalid; the message names it.
+        SettingsError: The file cannot be read, or one of its kinds is invalid; the message names it.
+    """
+    if own is not None:
+        return Kinds(own)
+    if (path := settings.kinds_file) is None:
+        return BUILT_IN_KINDS
+    try:
+        return read_kinds(path)
+    except InvalidInputError as error:
+        msg = f"THREADKEEP_KINDS: {path}: {error}"
+        raise SettingsError(msg, variable="THREADKEEP_KINDS") from None
+
+
 def create_extractor(
-    settings: Settings, model: BaseChatModel | str | None, schema: object | None = None
+    settings: Settings,
+    model: BaseChatModel | str | None,
+    schema: object | None = None,
+    kinds: Kinds = BUILT_IN_KINDS,
 ) -> Extractor | None:
     """Create the model extractor; None unless ENABLE_FACT_EXTRACTION is on.
 
@@ -361,6 +383,7 @@ def create_extractor(
         settings: FACT_EXTRACTION_MODEL wins over *model*, and *model* over THREADKEEP_MODEL.
         model: The model passed to ``open()``.
         schema: The fields of each fact, passed to ``open()``; only the structured extractor fills them.
+        kinds: The kinds of facts that the structured extractor tells apart.
 
     Raises:
         SettingsError: There is no model, no such prompt, or LangMem is not installed.
@@ -393,10 +416,10 @@ def create_extractor(
 
     fields = None
     if schema is not None:
-        from threadkeep.capture.extractors.structured import parse_schema
+        from threadkeep.memories.schemas import parse_schema
 
         fields = parse_schema(schema)
-    return StructuredExtractor(made, told, timeout=timeout, fields=fields)
+    return StructuredExtractor(made, told, timeout=timeout, fields=fields, kinds=kinds)
 
 
 def create_reranker(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:
@@ -456,14 +479,14 @@ def create_erasure_receipts(settings: Settings, storage: Storage) -> ErasureRece
     return ErasureReceipts(storage, key, path=path)
 
 
-def parse_memory_rules(settings: Settings) -> dict[Rule, Verdict]:
-    """Parse the policy of the deployment.
+def parse_memory_rules(settings: Settings, kinds: Sequence[str]) -> dict[Rule, Verdict]:
+    """Parse the policy of the deployment, which may name these *kinds*.
 
     Raises:
         SettingsError: A rule cannot be understood; the message names it.
     """
     try:
-        return rules_of(settings.memory_policy)
+        return rules_of(settings.memory_policy, kinds)
     except InvalidInputError as error:
         msg = f"THREADKEEP_MEMORY_POLICY: {error}"
         raise SettingsError(msg, variable="THREADKEEP_MEMORY_POLICY") from error

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.ids import ThreadId
     from threadkeep.memories.audited_writer import AuditedWriter
+    from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.maintenance import MemoryMaintenance
     from threadkeep.memories.reader import MemoryReader
     from threadkeep.memories.reflection import Reflection
@@ -116,6 +117,7 @@ class Services:
         erase_threads: Erases the threads of an owner and returns their ids.
         postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
         profile: The slots of the owners' profiles.
+        kinds: The kinds of memory.
 
     Attributes:
         is_connected: Whether *connect* has succeeded; set by it.
@@ -138,8 +140,10 @@ class Services:
         erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
         postgres_pool: Callable[..., PostgresPool],
         profile: Sequence[ProfileSlot],
+        kinds: Kinds,
     ) -> None:
         self.settings = settings
+        self.kinds = kinds
         self.storage = storage
         self.clock = clock
         self.telemetry = telemetry
@@ -330,7 +334,8 @@ class Services:
         """Which statements are kept, proposed, or never kept."""
         from threadkeep.proposals.reader import PolicyRepository
 
-        return PolicyRepository(self.storage, parse_memory_rules(self.settings), audited_writer=self.audited_writer)
+        rules = parse_memory_rules(self.settings, self.kinds.names)
+        return PolicyRepository(self.storage, rules, audited_writer=self.audited_writer, kinds=self.kinds.names)
 
     @component
     def proposal_repository(self) -> ProposalRepository:

@@ -381,6 +381,11 @@ class SettingsFields(BaseSettings):
         validation_alias="THREADKEEP_AGENTS",
         description="TOML file that declares sub-agents; unset: the shipped GitHub, GitLab, Slack, AWS and Splunk.",
     )
+    kinds_file: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_KINDS",
+        description="TOML file that declares kinds of memory beside semantic, episodic and procedural; unset: none.",
+    )
     data_dir: Path | None = Field(
         default=None,
         validation_alias="THREADKEEP_DATA_DIR",

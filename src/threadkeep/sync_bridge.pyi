@@ -32,6 +32,7 @@ from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, T
 from threadkeep.langgraph.window import History
 from threadkeep.memories.audited_writer import AuditEntry
 from threadkeep.memories.codec import Imported
+from threadkeep.memories.kinds import Kind, MemoryKind
 from threadkeep.memories.labels import Metadata
 from threadkeep.memories.maintenance import Merge
 from threadkeep.memories.models import (
@@ -75,6 +76,8 @@ class SyncThreadkeep:
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None: ...
     @property
     def memories(self) -> SyncMemoryService: ...
+    @property
+    def kinds(self) -> tuple[MemoryKind, ...]: ...
     @property
     def profile(self) -> SyncProfileService: ...
     @property

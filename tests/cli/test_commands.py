@@ -140,6 +140,30 @@ class TestMemories:
         assert (folder / "out.jsonl").stat().st_mode & 0o777 == 0o600
         assert isinstance(again.exception, ThreadkeepError)
 
+    def test_kinds_of_a_file_are_kept_listed_and_searched(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """THREADKEEP_KINDS declares them; a wrong kind or field is refused in a sentence that names it."""
+        (folder / "kinds.toml").write_text(
+            '[incident]\ndescription = "An outage."\n[incident.schema]\ntype = "object"\nrequired = ["severity"]\n'
+            '[incident.schema.properties.severity]\nenum = ["low", "high"]\n'
+        )
+        monkeypatch.setenv("THREADKEEP_KINDS", str(folder / "kinds.toml"))
+        outage = ["memories", "add", "The checkout was down.", "--kind", "incident"]
+        run(*outage, "--metadata", "severity=high")
+        run("memories", "add", "I live in Rome.")
+
+        (listed,) = answer("memories", "list", "--kind", "incident")
+        (found,) = answer("memories", "search", "checkout", "--kind", "incident")
+        kinds = answer("memories", "kinds")
+        policy = answer("proposals", "policy", "incident=ask")
+        without = CliRunner().invoke(app, outage)
+        unknown = CliRunner().invoke(app, ["memories", "list", "--kind", "outage"])
+
+        assert (listed["metadata"], found["memory"]["text"]) == ({"severity": "high"}, "The checkout was down.")
+        assert [one["name"] for one in kinds] == ["semantic", "episodic", "procedural", "incident"]
+        assert policy["user"]["incident"] == "ask"
+        assert "severity: Field required" in str(without.exception)
+        assert "semantic, episodic, procedural, incident, not 'outage'" in str(unknown.exception)
+
     @pytest.mark.parametrize(
         ("words", "code"),
         [

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -37,6 +38,39 @@ async def proposed(gateway: GatewayWorld, text: str, user: str = "ana") -> str:
 
 
 class TestMemories:
+    async def test_kinds_of_the_application(
+        self, open_gateway: Open, storage_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """They are listed, kept, filtered by and checked as in the library; an unknown one names those that exist."""
+        file = tmp_path / "kinds.toml"
+        file.write_text(
+            '[incident]\ndescription = "An outage."\n[incident.schema]\ntype = "object"\nrequired = ["severity"]\n'
+            '[incident.schema.properties.severity]\nenum = ["low", "high"]\n'
+        )
+        monkeypatch.setenv("THREADKEEP_KINDS", str(file))
+        gateway = open_gateway(url=storage_url)
+        outage = {"text": "The checkout was down.", "kind": "incident", "metadata": {"severity": "high"}}
+        async with gateway.client() as client:
+            await added(client)
+            kept = await client.post("/memories", json=outage)
+            kinds = (await client.get("/memories/kinds")).json()["kinds"]
+            listed = (await client.get("/memories", params={"kind": "incident"})).json()["memories"]
+            found = (await client.get("/memories/search", params={"q": "down", "kind": "incident"})).json()["found"]
+            refused = [
+                await client.post("/memories", json={**outage, "kind": "outage"}),
+                await client.post("/memories", json={**outage, "metadata": {"severity": "huge"}}),
+                await client.get("/memories", params={"kind": "outage"}),
+                await client.get("/memories", params={"kind": "In valid"}),
+            ]
+        assert kept.status_code == 201
+        assert [one["name"] for one in kinds] == ["semantic", "episodic", "procedural", "incident"]
+        assert kinds[-1]["fields"]["properties"] == {"severity": {"enum": ["low", "high"]}}
+        assert [one["kind"] for one in listed] == ["incident"]
+        assert [one["memory"]["memory_id"] for one in found] == [kept.json()["memory_id"]]
+        assert [one.status_code for one in refused] == [422] * 4
+        assert "semantic, episodic, procedural, incident" in refused[0].text
+        assert "severity: Input should be 'low' or 'high'" in refused[1].text
+
     async def test_tags_and_metadata(self, open_gateway: Open, storage_url: str):
         gateway = open_gateway(url=storage_url)
         labels = {"tags": ["work", "home"], "metadata": {"week": 3, "open": True, "project": "atlas", "none": None}}

@@ -56,7 +56,7 @@ class Candidate:
 
     Attributes:
         text: The statement.
-        kind: ``semantic``, ``episodic`` or ``procedural``.
+        kind: ``semantic``, ``episodic``, ``procedural``, or one of the application's.
         source: Where it was said.
         slot: What it is about, where the extractor can tell (``"favourite colour"``): a later
             statement with the same slot replaces an earlier one. ``None``: nothing is replaced.

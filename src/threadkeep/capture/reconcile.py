@@ -14,8 +14,9 @@ from typing import Final, TypeAlias
 
 from threadkeep.capture.models import Candidate
 from threadkeep.ids import MemoryId, TurnId, short_digest
+from threadkeep.memories.kinds import family
 from threadkeep.memories.models import TRUSTED, Approval, Kind, Memory, Source, Speaker, Version
-from threadkeep.proposals.models import Action, Proposal, Verdict, by_default
+from threadkeep.proposals.models import Action, Proposal, Verdict, by_default, ruled_kind
 from threadkeep.storage.interface import Expectation, Namespace
 from threadkeep.text.facts import denies, ended_by
 from threadkeep.text.redaction import has_secret
@@ -377,12 +378,12 @@ def _said(candidate: Candidate) -> tuple[str, str, str, str, str]:
 def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str], rules: Rules) -> Decision:
     if reason := _refusal(candidate, put_in):
         return Reject(reason, candidate)
-    alike = [memory for memory in state.values() if memory.kind == candidate.kind]
+    alike = [memory for memory in state.values() if family(memory.kind) == family(candidate.kind)]
     if any(m.status == "rejected" and _says(m.text, candidate.text, rules.similarity) for m in alike):
         return Reject("rejected before", candidate)
     if not asks_again(candidate) and (reason := rules.unwanted(candidate.text)):
         return Reject(reason, candidate)
-    verdict = rules.verdict(candidate.kind, candidate.source.speaker)
+    verdict = rules.verdict(ruled_kind(candidate.kind, candidate.text), candidate.source.speaker)
     if verdict == "never":
         return Reject("policy", candidate)
     active = [memory for memory in alike if memory.status == "active" and memory.valid_to is None]
@@ -404,7 +405,7 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
 
 def asks_again(candidate: Candidate) -> bool:
     """Return whether the user asks that *candidate* is remembered, which lifts tombstones; not how to behave."""
-    return candidate.asked and candidate.kind == "semantic" and candidate.source.speaker == "user"
+    return candidate.asked and family(candidate.kind) == "semantic" and candidate.source.speaker == "user"
 
 
 def _proposed(candidate: Candidate, place: Memory | None, twin: Memory | None, rules: Rules) -> Decision:
@@ -418,7 +419,7 @@ def _proposed(candidate: Candidate, place: Memory | None, twin: Memory | None, r
         (
             one
             for one in rules.pending
-            if one.kind == candidate.kind
+            if family(one.kind) == family(candidate.kind)
             and (normalised(one.text) == normalised(candidate.text) or same_meaning(gist_of(one.text), said))
         ),
         None,
@@ -485,7 +486,8 @@ def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Sim
     if len(after) == len(before) and changed.text == memory.text:
         return Duplicate(memory.memory_id, changed)
     if changed.text == candidate.text.strip():
-        changed = replace(changed, metadata={**memory.metadata, **candidate.metadata})
+        kind = memory.kind if candidate.kind == "semantic" else candidate.kind
+        changed = replace(changed, kind=kind, metadata={**memory.metadata, **candidate.metadata})
     decision = Contradiction if _contradicts(changed.text, memory.text) else Update
     return decision(changed, memory.revision)
 

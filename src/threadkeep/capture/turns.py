@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_of
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
-from threadkeep.memories.models import Kind
+from threadkeep.memories.kinds import is_kind
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
 from threadkeep.text import play
@@ -184,7 +184,6 @@ State: TypeAlias = Literal["pending", "done", "failed"]
 
 _STATES: Final = frozenset(get_args(State))
 _ROLES: Final = frozenset(get_args(Role))
-_KINDS: Final = frozenset(get_args(Kind))
 
 
 @dataclass(frozen=True)
@@ -570,8 +569,8 @@ def _messages(rows: object) -> list[Message]:
 def _not_kept(rows: object) -> Iterator[NotKept]:
     for row in cast("list[object]", rows) if isinstance(rows, list) else []:
         match row:
-            case [str() as kind, str() as reason, (str() | None) as message_id] if kind in _KINDS:
-                yield NotKept(cast("Kind", kind), reason, MessageId(message_id) if message_id else None)
+            case [str() as kind, str() as reason, (str() | None) as message_id] if is_kind(kind):
+                yield NotKept(kind, reason, MessageId(message_id) if message_id else None)
             case _:
                 pass
 

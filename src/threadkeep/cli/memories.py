@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -34,7 +34,6 @@ from threadkeep.errors import InvalidInputError
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.memories.models import Forgotten, Memory, Source, Undone, Why
-    from threadkeep.memories.models import Kind as KindOf
 
 T = TypeVar("T")
 
@@ -49,7 +48,10 @@ ApprovedBy = Annotated[
     str | None,
     typer.Option(help="The person who approved it; required for a statement about how to behave.", show_default=False),
 ]
-Kind = Annotated[str | None, typer.Option(help="Only semantic, episodic or procedural ones.", show_default=False)]
+Kind = Annotated[
+    str | None,
+    typer.Option(help="Only semantic, episodic or procedural ones, or of a kind of your own.", show_default=False),
+]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", help="Only with this tag; may be repeated: with all.", show_default=False)
 ]
@@ -85,9 +87,7 @@ def list_(
 ) -> None:
     """List memories, most recently changed first."""
     wanted = _labels(tag, any_tag, metadata)
-    memories = read(
-        lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset, **wanted), data_dir
-    )
+    memories = read(lambda tk: tk.memories.list(owner=user, kind=kind, limit=limit, offset=offset, **wanted), data_dir)
     lines = map(_line, memories) if memories else [f"Nothing is remembered about {plain(user)}."]
     emit(memories, lines, json=json)
 
@@ -110,7 +110,7 @@ def search(
         msg = "The query is empty: pass words to search for, or run threadkeep memories list."
         raise InvalidInputError(msg)
     wanted = _labels(tag, any_tag, metadata)
-    results = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit, **wanted), data_dir)
+    results = run(lambda tk: tk.memories.search(query, owner=user, kind=kind, limit=limit, **wanted), data_dir)
     lines = (_line(result.memory, score=result.score) for result in results)
     emit(results, lines if results else ["Nothing matches."], json=json)
 
@@ -130,10 +130,21 @@ def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = No
 
 
 @app.command()
+def kinds(data_dir: DataDir = None, *, json: Json = False) -> None:
+    """List the kinds of memory: the built-in ones, and those that THREADKEEP_KINDS declares."""
+
+    async def known(tk: Threadkeep) -> list[dict[str, object]]:
+        return [one.shown() for one in tk.kinds]
+
+    found = read(known, data_dir)
+    emit(found, (f"{one['name']:<16} {one['description']}" for one in found), json=json)
+
+
+@app.command()
 def add(
     text: str,
     user: User = DEFAULT_USER,
-    kind: Annotated[str, typer.Option(help="semantic, episodic or procedural.")] = "semantic",
+    kind: Annotated[str, typer.Option(help="semantic, episodic, procedural, or a kind of your own.")] = "semantic",
     tag: NewTags = None,
     metadata: NewMetadata = None,
     data_dir: DataDir = None,
@@ -147,7 +158,7 @@ def add(
         lambda tk: tk.memories.remember(
             text,
             owner=user,
-            kind=_kind(kind) or "semantic",
+            kind=kind,
             pinned=pin,
             approved_by=approved_by,
             tags=tag or (),
@@ -469,13 +480,3 @@ def _metadata(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             values[name] = text
     return values
-
-
-def _kind(name: str | None) -> KindOf | None:
-    from threadkeep.memories.models import Kind as KindOf
-
-    kind = next((kind for kind in get_args(KindOf) if kind == name), None)
-    if name is not None and kind is None:
-        msg = f"The kind of a memory must be one of {', '.join(get_args(KindOf))}, not {name[:40]!r}."
-        raise InvalidInputError(msg)
-    return kind

@@ -25,7 +25,7 @@ from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.proposals.models import DecisionResult, Proposal, State, Tombstone
+    from threadkeep.proposals.models import DecisionResult, Policy, Proposal, State, Tombstone
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -183,13 +183,14 @@ def policy(
     json: Json = False,
 ) -> None:
     """Show, or set for a user, which statements are kept (auto), proposed (ask) or dropped (never)."""
-    from threadkeep.memories.models import Kind, Speaker
+    from threadkeep.memories.models import Speaker
 
-    if rules is None:
-        policy = read(lambda tk: tk.proposals.policy(user), data_dir)
-    else:
-        policy = run(lambda tk: tk.proposals.set_policy(rules, owner=user), data_dir, creates=True)
-    table = {speaker: {kind: policy.verdict(kind, speaker) for kind in get_args(Kind)} for speaker in get_args(Speaker)}
+    async def policies(tk: Threadkeep) -> tuple[Policy, list[str]]:
+        policy = tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user)
+        return await policy, [kind.name for kind in tk.kinds]
+
+    policy, kinds = read(policies, data_dir) if rules is None else run(policies, data_dir, creates=True)
+    table = {speaker: {kind: policy.verdict(kind, speaker) for kind in kinds} for speaker in get_args(Speaker)}
     lines = (
         f"{speaker:<10} {', '.join(f'{kind}: {verdict}' for kind, verdict in verdicts.items())}"
         for speaker, verdicts in table.items()

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 TEXT_CHARACTERS: Final = 8_000
 ID_CHARACTERS: Final = 1_000
 
-Kind = Literal["semantic", "episodic", "procedural"]
+Kind = Annotated[
+    str,
+    Field(
+        pattern="^[a-z][a-z0-9_]*$",
+        max_length=32,
+        description="semantic, episodic, procedural, or a kind that the application has added.",
+    ),
+]
 Trust = Literal["user", "import", "assistant", "agent", "document", "tool"]
 State = Literal["pending", "approved", "rejected", "expired"]
 

@@ -14,9 +14,9 @@ from typing import Any, Final, cast, get_args
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
+from threadkeep.memories.kinds import is_kind
 from threadkeep.memories.labels import metadata_of, tags_of
 from threadkeep.memories.models import (
-    NEEDS_APPROVAL,
     Approval,
     Archived,
     Kind,
@@ -26,6 +26,7 @@ from threadkeep.memories.models import (
     Speaker,
     Status,
     Version,
+    needs_approval,
 )
 from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 from threadkeep.text.semantics import same_words
@@ -189,6 +190,8 @@ def memory_of(item: Item) -> Memory | None:
         thread = get("source_thread", get("thread_id"))
         sources = (Source("import", _thread(thread), at=said_at),)
     kind = _KINDS.get(told) if isinstance(told := get("kind"), str) else None
+    if kind is None and "trust" in value and is_kind(told):  # of an application; other programs' words are no kinds
+        kind = told
     if kind is None:
         namespace = item.ref.namespace
         episode = get("type") == "episodic" or namespace[-1:] == ("episodic",) or namespace[:1] == (SUMMARIES,)
@@ -196,7 +199,8 @@ def memory_of(item: Item) -> Memory | None:
     status = cast("Status", _one_of(_STATUSES, given) or "active") if (given := get("status")) != "active" else "active"
     trust = cast("Speaker", _one_of(_SPEAKERS, given) or "import") if (given := get("trust")) != "user" else "user"
     approval = _approval_of(approved) if (approved := get("approval")) else None
-    if status == "active" and approval is None and (kind, trust) in NEEDS_APPROVAL:
+    plain = trust == "user" and kind != "procedural"  # most memories are, and a call takes time
+    if status == "active" and approval is None and not plain and needs_approval(kind, trust):
         status = "proposed"
     # Most memories have none of the fields further below; a search reads ten memories each time.
     return Memory(

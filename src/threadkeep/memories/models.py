@@ -10,10 +10,11 @@ from datetime import datetime
 from html import escape
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, Scalar, have
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, gist_of, normalised, same_meaning, same_words, signature
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry
 
 
-Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 Status: TypeAlias = Literal["active", "proposed", "rejected", "merged", "archived"]
 Speaker: TypeAlias = Literal["user", "assistant", "agent", "tool", "document", "import"]
 
@@ -40,10 +40,9 @@ TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
 """Speakers of statements that are kept without an approval."""
 
 
-NEEDS_APPROVAL: Final[frozenset[tuple[Kind, Speaker]]] = frozenset(
-    (kind, speaker) for kind in get_args(Kind) for speaker in TRUST if kind == "procedural" or speaker not in TRUSTED
-)
-"""The kinds of statements, each with its least trusted source, that are kept only with an approval."""
+def needs_approval(kind: Kind, speaker: Speaker) -> bool:
+    """Return whether statements of *kind* with *speaker* as their least trusted source are kept only with approval."""
+    return kind == "procedural" or speaker not in TRUSTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,8 @@ class Memory:
         memory_id: Its key.
         namespace: Where it is kept, as LangGraph sees it.
         text: The statement; 1–8,000 characters.
-        kind: ``semantic`` (a fact), ``episodic`` (what happened), ``procedural`` (how to behave).
+        kind: ``semantic`` (a fact), ``episodic`` (what happened), ``procedural`` (how to behave), or one of the
+            application's.
         status: ``active`` ones are recalled; a ``merged`` one is held by another memory, an ``archived`` one was not
             used or was one too many; both go in time.
         trust: The least trusted speaker in its lineage.
@@ -440,7 +440,7 @@ def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None, *,
     Raises:
         ApprovalRequiredError: It needs an approval and has none.
     """
-    if approval is not None or (not shared and (kind, speaker) not in NEEDS_APPROVAL):
+    if approval is not None or (not shared and not needs_approval(kind, speaker)):
         return
     if shared:
         msg = "What a shared scope remembers waits for approval: propose it by tk.scopes, or name who approved it."

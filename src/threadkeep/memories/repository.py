@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.concurrency import retry_conflicts
@@ -22,6 +22,7 @@ from threadkeep.memories.codec import (
     row_of,
     uses_namespace,
 )
+from threadkeep.memories.kinds import BUILT_IN_KINDS, is_kind
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
@@ -485,9 +486,8 @@ class MemoryRepository(MemoryReader):
         return (await self._storage.position(owner.partition)).epoch
 
     def _memory(self, new: NewMemory, owner: Owner) -> Memory:
-        if new.kind not in get_args(Kind):
-            msg = f"The kind of a memory must be one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
-            raise InvalidInputError(msg)
+        if not is_kind(new.kind):
+            BUILT_IN_KINDS.require(new.kind)
         now = self._clock.now()
         created_at = new.created_at or now
         sources = new.sources or (Source("user", at=created_at),)

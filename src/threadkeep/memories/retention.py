@@ -24,6 +24,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import archived_value, memory_of, moment_of, uses_namespace
+from threadkeep.memories.kinds import family
 from threadkeep.memories.models import Archived, Memory
 from threadkeep.memories.reader import OF_ONE_OWNER, MemoryReader, OwnersInTurn
 from threadkeep.storage.interface import (
@@ -498,4 +499,4 @@ def plan_retention(
 
 def _archiving_order(memory: Memory, used_at: datetime, now: datetime) -> tuple[bool, timedelta, datetime, str]:
     true = memory.valid_to is None or memory.valid_to > now
-    return true, _AGES[memory.kind] * (used_at - now), memory.created_at, memory.memory_id
+    return true, _AGES[family(memory.kind)] * (used_at - now), memory.created_at, memory.memory_id

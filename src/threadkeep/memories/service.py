@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
+from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags
-from threadkeep.memories.models import EVERY, Approval, Kind, MemoryFilter, NewMemory, Source, Speaker, checked_name
+from threadkeep.memories.models import EVERY, Approval, MemoryFilter, NewMemory, Source, Speaker, checked_name
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -65,6 +67,7 @@ class MemoryService(Service):
 
         A statement is proposed instead, and not recalled before it is approved, if *source* is an assistant, a tool or
         a document, or it is how to behave: *kind* is ``procedural``, or the text is like "Always answer in French."
+        A *kind* of the application checks the fields of its schema in *metadata*.
         Pass *approved_by* if a person has approved it.
 
         *tags* are at most 32 words of 64 characters, and *metadata* at most 32 names with strings, numbers, truth
@@ -72,7 +75,7 @@ class MemoryService(Service):
         keeps its own.
 
         Raises:
-            InvalidInputError, TooLargeError: The text, a tag or the metadata cannot be kept.
+            InvalidInputError, TooLargeError: The text, a tag or the metadata cannot be kept, or the kind is unknown.
             OptedOutError: The owner wants no memory.
         """
         owner = self._scope.resolve(owner)
@@ -85,7 +88,7 @@ class MemoryService(Service):
             pinned=pinned,
             approval=self._approval(approved_by),
             tags=tags,
-            metadata={} if metadata is None else metadata,
+            metadata=self._services.kinds.check_metadata(kind, {} if metadata is None else metadata),
         )
         self._services.opt_outs.require_wanted(owner, source.thread_id if source else None)
         return await self._services.proposal_repository.keep(new, owner=owner)
@@ -115,7 +118,9 @@ class MemoryService(Service):
         """
         owner = self._scope.resolve(owner)
         self._services.opt_outs.require_wanted(owner)
-        return await self._services.memory_repository.remember_many(news, owner=owner, progress=progress)
+        kinds = self._services.kinds
+        checked = [replace(new, metadata=kinds.check_metadata(new.kind, new.metadata)) for new in news]
+        return await self._services.memory_repository.remember_many(checked, owner=owner, progress=progress)
 
     @operation
     async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:
@@ -201,6 +206,8 @@ class MemoryService(Service):
             limit: How many at most.
             offset: How many are left out before.
         """
+        if kind is not None:
+            self._services.kinds.require(kind)
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         return await self._services.memory_reader.list(
@@ -238,6 +245,8 @@ class MemoryService(Service):
         A current index answers on the calling thread; otherwise Threadkeep's event loop brings it up to date first.
         """
         owner = self._scope.resolve(owner)
+        if kind is not None:
+            self._services.kinds.require(kind)
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         if self._services.connected:
@@ -314,11 +323,16 @@ class MemoryService(Service):
     ) -> Memory:
         """Replace the tags or the metadata of a memory; ``None`` leaves them as they are.
 
+        The schema of the memory's kind checks its fields in the new *metadata*.
+
         Raises:
             InvalidInputError: They cannot be kept.
             MemoryNotFoundError: The owner has no such memory.
         """
         owner = self._scope.resolve(owner)
+        if metadata is not None and (fields := self._services.kinds.fields):
+            kind = (await self._services.memory_reader.require(memory_id, owner=owner)).kind
+            metadata = self._services.kinds.check_metadata(kind, metadata) if kind in fields else metadata
         return await self._services.memory_repository.label(memory_id, owner=owner, tags=tags, metadata=metadata)
 
     @operation
@@ -406,6 +420,7 @@ class MemoryService(Service):
                 elif new.memory_id is None or new.memory_id in seen:
                     faults[number] = "an earlier line has the same id"
                 else:
+                    self._services.kinds.require(new.kind)
                     self._services.memory_repository.check(new)
                     seen.add(new.memory_id)
                     news[number] = new

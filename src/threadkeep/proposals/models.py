@@ -18,11 +18,11 @@ from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.codec import moment_of, sources_of, spell_sources
+from threadkeep.memories.kinds import BUILT_IN_NAMES, Kind, is_kind
 from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags, metadata_of, tags_of
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     TRUSTED,
-    Kind,
     Memory,
     Source,
     Speaker,
@@ -31,6 +31,7 @@ from threadkeep.memories.models import (
     shortened,
 )
 from threadkeep.storage.interface import Due, Embedding, Expectation, Item, Namespace, Put
+from threadkeep.text.facts import is_standing
 
 Action: TypeAlias = Literal["add", "correct", "forget"]
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
@@ -245,9 +246,9 @@ def checked(new: NewProposal, redact: Callable[[str], str]) -> NewProposal:
     Raises:
         InvalidInputError, TooLargeError: It cannot be kept.
     """
-    if new.action not in get_args(Action) or new.kind not in get_args(Kind):
-        actions, kinds = ", ".join(get_args(Action)), ", ".join(get_args(Kind))
-        msg = f"The action of a proposal must be one of {actions}, and its kind one of {kinds}."
+    if new.action not in get_args(Action) or not is_kind(new.kind):
+        actions, kinds = ", ".join(get_args(Action)), ", ".join(BUILT_IN_NAMES)
+        msg = f"The action of a proposal must be one of {actions}, and its kind one of {kinds} or of the application's."
         raise InvalidInputError(msg)
     text = "" if new.action == "forget" else statement(new.text, redact)
     key = None if new.key is None else checked_name(new.key, "key")
@@ -313,8 +314,13 @@ def by_default(kind: Kind, speaker: Speaker) -> Verdict:
     return "ask" if kind == "procedural" or speaker not in TRUSTED else "auto"
 
 
-def rules_of(text: str) -> dict[Rule, Verdict]:
-    """Read the rules of a policy.
+def ruled_kind(kind: Kind, text: str) -> Kind:
+    """Return the kind that the policy decides by: in a kind of an application, too, how to behave is procedural."""
+    return "procedural" if kind not in BUILT_IN_NAMES and is_standing(text) else kind
+
+
+def rules_of(text: str, kinds: Sequence[Kind] | None = BUILT_IN_NAMES) -> dict[Rule, Verdict]:
+    """Read the rules of a policy; *kinds*: those that are known, ``None``: any.
 
     Raises:
         InvalidInputError: One sentence that names the rule to correct.
@@ -325,7 +331,7 @@ def rules_of(text: str) -> dict[Rule, Verdict]:
         if not equals or verdict not in get_args(Verdict):
             msg = f"A rule must be what=verdict with auto, ask or never, such as tool=never, got {rule_text[:80]!r}."
             raise InvalidInputError(msg)
-        rule = _rule(what)
+        rule = _rule(what, kinds)
         if rule[1] == "procedural" and verdict == "auto":
             msg = f"How to behave is always asked; {rule_text[:80]!r} can only be ask or never."
             raise InvalidInputError(msg)
@@ -333,20 +339,24 @@ def rules_of(text: str) -> dict[Rule, Verdict]:
     return rules
 
 
-def _rule(what: str) -> Rule:
-    speakers, kinds = get_args(Speaker), get_args(Kind)
+def _rule(what: str, kinds: Sequence[Kind] | None) -> Rule:
+    speakers = get_args(Speaker)
     first, dot, second = what.partition(".")
     if not dot and first in speakers:
         return cast("Speaker", first), None
-    if not dot and first in kinds:
-        return None, cast("Kind", first)
-    if first in speakers and second in kinds:
-        return cast("Speaker", first), cast("Kind", second)
+    if not dot and _is_known(first, kinds):
+        return None, first
+    if first in speakers and _is_known(second, kinds):
+        return cast("Speaker", first), second
     msg = (
-        f"{what[:80]!r} is not a kind of statement; give {', '.join(speakers)}, {', '.join(kinds)}, "
+        f"{what[:80]!r} is not a kind of statement; give {', '.join(speakers)}, {', '.join(kinds or BUILT_IN_NAMES)}, "
         "or both as in tool.semantic."
     )
     raise InvalidInputError(msg)
+
+
+def _is_known(kind: str, kinds: Sequence[Kind] | None) -> bool:
+    return is_kind(kind) if kinds is None else kind in kinds
 
 
 def spelled(rules: Mapping[Rule, Verdict]) -> str:
@@ -437,8 +447,8 @@ def proposal_of(item: Item) -> Proposal | None:
     created_at, expires_at = moment_of(value.get("created_at")), moment_of(value.get("expires_at"))
     action, kind, trust, state = (value.get(name) for name in ("action", "kind", "trust", "state"))
     text, memory_id = value.get("text"), value.get("memory_id")
-    known = action in get_args(Action) and kind in get_args(Kind) and trust in get_args(Speaker)
-    if created_at is None or expires_at is None or not known or state not in get_args(State):
+    known = action in get_args(Action) and trust in get_args(Speaker) and state in get_args(State)
+    if created_at is None or expires_at is None or not known or not is_kind(kind):
         return None
     if not isinstance(text, str) or not isinstance(memory_id, str):
         return None
@@ -447,7 +457,7 @@ def proposal_of(item: Item) -> Proposal | None:
         proposal_id=ProposalId(item.ref.key),
         action=cast("Action", action),
         text=text,
-        kind=cast("Kind", kind),
+        kind=kind,
         sources=sources_of(value.get("sources")),
         trust=cast("Speaker", trust),
         reason=str(value.get("reason", "")),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.audited_writer import USER, AuditedWriter
+from threadkeep.memories.kinds import BUILT_IN_NAMES, Kind
 from threadkeep.proposals.models import (
     POLICY_KEY,
     Decision,
@@ -73,14 +74,21 @@ class PolicyRepository:
         storage: Where an owner's own rules are.
         rules: The deployment's.
         audited_writer: Commits with an audit entry.
+        kinds: The kinds that new rules may name.
     """
 
     def __init__(
-        self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, audited_writer: AuditedWriter
+        self,
+        storage: Storage,
+        rules: Mapping[Rule, Verdict] | None = None,
+        *,
+        audited_writer: AuditedWriter,
+        kinds: Sequence[Kind] = BUILT_IN_NAMES,
     ) -> None:
         self._storage = storage
         self._audited_writer = audited_writer
         self._rules = rules or {}
+        self._kinds = kinds
 
     @staticmethod
     def ref(owner: Owner) -> Ref:
@@ -102,7 +110,7 @@ class PolicyRepository:
         Raises:
             InvalidInputError: One sentence that names the rule to correct.
         """
-        value = {"rules": spelled(rules_of(rules))}
+        value = {"rules": spelled(rules_of(rules, self._kinds))}
         epoch = (await self._storage.position(owner.partition)).epoch
         namespace = policy_namespace(owner)
         operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
@@ -113,7 +121,7 @@ class PolicyRepository:
         """Add the rules of an owner's *row*; one that cannot be read says nothing."""
         own = row.get("rules") if row else None
         try:
-            rules = rules_of(own) if isinstance(own, str) else {}
+            rules = rules_of(own, None) if isinstance(own, str) else {}
         except InvalidInputError:
             rules = {}
         return Policy(self._rules, rules, owner.kind != "user")

@@ -43,6 +43,7 @@ from threadkeep.proposals.models import (
     checked,
     proposal_of,
     proposal_put,
+    ruled_kind,
     statement,
     waiting_reason,
 )
@@ -120,7 +121,7 @@ class ProposalRepository:
             return Proposed("duplicate", known, known.memory_id, "proposed before")
         trust = least_trusted(new.sources, otherwise="assistant")
         base = await self._base(new, owner) if new.action != "add" else None
-        kind = base.kind if base and new.action == "correct" else new.kind
+        kind = ruled_kind(base.kind if base and new.action == "correct" else new.kind, new.text)
         verdict = (await self._policies.of(owner)).verdict(kind, trust)
         if verdict == "never":
             return Proposed("rejected", None, None, "never kept by policy")
@@ -176,15 +177,12 @@ class ProposalRepository:
         """
         if new.kind == "semantic" and is_standing(new.text):
             new = replace(new, kind="procedural")
+        kind = ruled_kind(new.kind, new.text)
         trust = least_trusted(new.sources)
-        asked = asked and new.kind != "procedural" and not owner.is_shared
+        asked = asked and kind != "procedural" and not owner.is_shared
         if new.approval is not None or (trust in TRUSTED and asked):
             return await self._memories.remember(new, owner=owner)
-        if (
-            trust in TRUSTED
-            and not owner.is_shared
-            and (await self._policies.of(owner)).verdict(new.kind, trust) == "auto"
-        ):
+        if trust in TRUSTED and not owner.is_shared and (await self._policies.of(owner)).verdict(kind, trust) == "auto":
             reason = await self._why_unwanted(new.text, owner)
             return (
                 self._not_kept(new, trust, reason, owner) if reason else await self._memories.remember(new, owner=owner)

@@ -50,10 +50,12 @@ class ProposalService(Service):
             key: An idempotency key: the same key is the same proposal.
 
         Raises:
-            InvalidInputError, TooLargeError: The text cannot be kept, or the arguments name no change.
+            InvalidInputError, TooLargeError: The text cannot be kept, the kind is unknown, or the arguments name no
+                change.
             MemoryNotFoundError: There is no memory to correct or forget.
             RevisionConflictError: The memory was changed since *base_revision*.
         """
+        self._services.kinds.require(kind)
         new = NewProposal(
             text,
             action,

@@ -326,7 +326,7 @@ class _Offer:
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
         for candidate in recalled:
-            if candidate.memory.kind == "semantic":  # no passage holds the words of a procedure
+            if candidate.memory.kind not in ("episodic", "procedural"):  # no passage holds the words of a procedure
                 add_words_of_fact(candidate.memory, self._taught)
         for candidate in recalled:
             if candidate.memory.text.startswith(ASKED) and self._questions_left <= 0:

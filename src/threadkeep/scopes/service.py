@@ -276,9 +276,10 @@ class ScopeService(Service):
 
         Raises:
             RoleRequiredError: The user may not propose.
-            InvalidInputError, TooLargeError: The text cannot be kept.
+            InvalidInputError, TooLargeError: The text cannot be kept, or the kind is unknown.
         """
         member = self._scope.resolve(owner)
+        self._services.kinds.require(kind)
         new = NewProposal(text, "add", kind, (source,) if source else (), reason=reason, key=key)
         return await self._services.scope_repository.propose(new, scope=scope, member=member)
 

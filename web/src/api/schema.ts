@@ -655,6 +655,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/memories/kinds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Kinds
+         * @description List the kinds of memory, the built-in ones first; *fields*: the JSON schema of a kind's metadata.
+         */
+        get: operations["list_kinds_api_memories_kinds_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/memories/search": {
         parameters: {
             query?: never;
@@ -1573,10 +1593,10 @@ export interface components {
         ContributionBody: {
             /**
              * Kind
+             * @description semantic, episodic, procedural, or a kind that the application has added.
              * @default semantic
-             * @enum {string}
              */
-            kind: "semantic" | "episodic" | "procedural";
+            kind: string;
             /** Memory Id */
             memory_id?: string | null;
             /**
@@ -1889,6 +1909,36 @@ export interface components {
             status: "accepted" | "duplicate" | "proposed" | "rejected";
         };
         /**
+         * KindBody
+         * @description A kind of memory.
+         *
+         *     Attributes:
+         *         name: Its key.
+         *         description: Which statements are of this kind.
+         *         fields: The JSON schema of its metadata; none: any metadata.
+         */
+        KindBody: {
+            /** Description */
+            description: string;
+            /** Fields */
+            fields: {
+                [key: string]: unknown;
+            } | null;
+            /** Name */
+            name: string;
+        };
+        /**
+         * KindsBody
+         * @description The kinds of memory that the service knows.
+         *
+         *     Attributes:
+         *         kinds: The built-in ones first.
+         */
+        KindsBody: {
+            /** Kinds */
+            kinds: components["schemas"]["KindBody"][];
+        };
+        /**
          * LabelsBody
          * @description The tags and metadata that a memory has from now on.
          *
@@ -1966,9 +2016,9 @@ export interface components {
             change: "new" | "changed" | "known";
             /**
              * Kind
-             * @enum {string}
+             * @description semantic, episodic, procedural, or a kind that the application has added.
              */
-            kind: "semantic" | "episodic" | "procedural";
+            kind: string;
             /** Memory Id */
             memory_id: string;
             /** Text */
@@ -2085,9 +2135,9 @@ export interface components {
             created_at: string;
             /**
              * Kind
-             * @enum {string}
+             * @description semantic, episodic, procedural, or a kind that the application has added.
              */
-            kind: "semantic" | "episodic" | "procedural";
+            kind: string;
             /** Memory Id */
             memory_id: string;
             /** Metadata */
@@ -2170,10 +2220,10 @@ export interface components {
             approved: boolean;
             /**
              * Kind
+             * @description semantic, episodic, procedural, or a kind that the application has added.
              * @default semantic
-             * @enum {string}
              */
-            kind: "semantic" | "episodic" | "procedural";
+            kind: string;
             /**
              * Metadata
              * @default {}
@@ -4327,7 +4377,7 @@ export interface operations {
             query?: {
                 any_tag?: string[];
                 cursor?: string;
-                kind?: "semantic" | "episodic" | "procedural";
+                kind?: string;
                 limit?: number;
                 memory_id?: string[];
                 metadata?: string;
@@ -4736,11 +4786,42 @@ export interface operations {
             507: components["responses"]["Problem507"];
         };
     };
+    list_kinds_api_memories_kinds_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    /** @description How many requests the owner has left, and the seconds until there is one more. */
+                    RateLimit?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KindsBody"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            507: components["responses"]["Problem507"];
+        };
+    };
     search_memories_api_memories_search_get: {
         parameters: {
             query: {
                 any_tag?: string[];
-                kind?: "semantic" | "episodic" | "procedural";
+                kind?: string;
                 limit?: number;
                 metadata?: string;
                 pinned?: boolean;

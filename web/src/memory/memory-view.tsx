@@ -64,7 +64,7 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
           <Icon name="search" />
           <input type="search" aria-label={texts.searchMemories} placeholder={texts.searchMemories} value={query} onChange={(event) => setQuery(event.target.value)} />
         </label>
-        <FilterSelect label={texts.filterKind} any={texts.anyKind} options={texts.kindNames} value={filters.kind} onChange={(kind) => set("kind", kind)} />
+        <FilterSelect label={texts.filterKind} any={texts.anyKind} options={useKindNames()} value={filters.kind} onChange={(kind) => set("kind", kind)} />
         <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
         <FilterSelect
           label={texts.filterTime}
@@ -123,6 +123,13 @@ function ThreadFilter({ value, onChange }: { value: string | undefined; onChange
   const options = Object.fromEntries(offered.map((one) => [one.thread_id, one.title || texts.untitled]));
   if (value !== undefined) options[value] ??= texts.untitled;
   return <FilterSelect label={texts.filterThread} any={texts.anyThread} options={options} value={value} onChange={onChange} />;
+}
+
+/** The names of the kinds that the service knows, the application's own as they are. */
+function useKindNames(): Record<string, string> {
+  const known = useLoaded(useCallback(() => call("get", "/api/memories/kinds"), []));
+  if (known.value === null) return texts.kindNames;
+  return Object.fromEntries(known.value.kinds.map((kind) => [kind.name, texts.kindNames[kind.name] ?? kind.name]));
 }
 
 function useMemories(sought: string, filters: Filters) {

@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-import re
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from enum import Enum
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, cast
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
@@ -35,105 +32,11 @@ from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError, InvalidInputError, SettingsError
 from threadkeep.ids import short_digest
-from threadkeep.memories.labels import MAX_METADATA, MAX_METADATA_CHARACTERS, Metadata, check_metadata
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kinds
+from threadkeep.memories.labels import Metadata, check_metadata
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES, Role
 from threadkeep.models.helper_models import HelperModel, unbound
-
-_TYPES: Final[Mapping[str, Any]] = {
-    "string": Annotated[str, Field(max_length=MAX_METADATA_CHARACTERS)],
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "null": NoneType,
-}
-_SCALARS: Final = (str, int, float, bool, NoneType)
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-
-
-def parse_schema(schema: object) -> type[BaseModel]:
-    """Return the model of the fields: *schema* itself, or one made from a JSON schema.
-
-    Args:
-        schema: A pydantic model, or a JSON schema of an object. Its fields are strings, numbers, truth values, ``null``
-            and fixed choices of these; their descriptions are shown to the extraction model.
-
-    Raises:
-        InvalidInputError: It is neither, has no or too many fields, or a field of another type; the message names it.
-    """
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        model = schema
-    elif isinstance(schema, Mapping):
-        model = _from_json_schema(cast("Mapping[str, Any]", schema))
-    else:
-        msg = (
-            f"extraction_schema must be a pydantic model or a JSON schema, got {type(cast('object', schema)).__name__}."
-        )
-        raise InvalidInputError(msg)
-    if not 0 < len(model.model_fields) <= MAX_METADATA:
-        msg = f"extraction_schema must have 1 to {MAX_METADATA} fields, got {len(model.model_fields)}."
-        raise InvalidInputError(msg)
-    for name, field in model.model_fields.items():
-        if _NAME.fullmatch(name) is None or not _is_scalar(field.annotation):
-            raise _bad_field(name)
-    return model
-
-
-def instructions_for(fields: type[BaseModel]) -> str:
-    """Return the instructions about *fields*, for models of providers that take no schema."""
-    shown = json.dumps(fields.model_json_schema(), ensure_ascii=False, sort_keys=True)
-    return f"- `fields` of each fact is an object of this JSON schema, filled from the user's words only: {shown}"
-
-
-def _from_json_schema(schema: Mapping[str, Any]) -> type[BaseModel]:
-    properties = schema.get("properties")
-    if schema.get("type") != "object" or not isinstance(properties, Mapping):
-        msg = 'extraction_schema must be a JSON schema of an object: {"type": "object", "properties": {…}}.'
-        raise InvalidInputError(msg)
-    required = schema.get("required", ())
-    fields: dict[str, Any] = {}
-    for name, property_schema in cast("Mapping[str, Any]", properties).items():
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None or not isinstance(property_schema, Mapping):
-            raise _bad_field(name)
-        told = cast("Mapping[str, Any]", property_schema)
-        described = Field(description=str(told.get("description", "")) or None)
-        kind = _type_of(name, told)
-        fields[name] = (kind, described) if name in required else (kind | None, described)
-    return create_model("Fields", __config__=ConfigDict(extra="forbid", strict=True), **fields)
-
-
-def _type_of(name: str, schema: Mapping[str, Any]) -> Any:
-    choices = schema.get("enum")
-    if isinstance(choices, list) and choices and all(isinstance(one, _SCALARS) for one in cast("list[Any]", choices)):
-        return Literal[tuple(cast("list[Any]", choices))]
-    types = schema.get("type")
-    named = cast("list[Any]", types) if isinstance(types, list) else [types]
-    known = [_TYPES[one] for one in named if isinstance(one, str) and one in _TYPES]
-    if not known or len(known) < len(named):
-        raise _bad_field(name)
-    return Union[tuple(known)]  # noqa: UP007 - of types that are read at run time
-
-
-def _is_scalar(annotation: Any) -> bool:
-    """Return whether values of *annotation* are JSON values that are no lists or objects."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _is_scalar(get_args(annotation)[0])
-    if origin is Literal:
-        return all(isinstance(one, _SCALARS) for one in get_args(annotation))
-    if origin in (Union, UnionType):
-        return all(map(_is_scalar, get_args(annotation)))
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return all(isinstance(one.value, _SCALARS) for one in annotation)
-    return annotation in _SCALARS
-
-
-def _bad_field(name: object) -> InvalidInputError:
-    return InvalidInputError(
-        f"The field {str(name)[:40]!r} of extraction_schema must have a name of letters, digits and _, and be a "
-        "string, a number, true or false, null, or a fixed choice of these."
-    )
-
 
 T = TypeVar("T")
 
@@ -294,14 +197,49 @@ class Learnt(BaseModel):
     episode: str = Field(description="One short sentence: what the user asked or told; empty for small talk.")
 
 
-def answer_model(fields: type[BaseModel] | None) -> type[Learnt]:
-    """Return the schema of an answer of which each fact has *fields*, too; ``None``: no further ones."""
-    if fields is None:
+def answer_model(fields: type[BaseModel] | None, kinds: Kinds = BUILT_IN_KINDS) -> type[Learnt]:
+    """Return the schema of an answer.
+
+    Args:
+        fields: What each fact of a built-in kind has, too; ``None``: nothing.
+        kinds: The kinds of facts; each of the application's has its own fields.
+    """
+    if fields is None and not kinds.own:
         return Learnt
-    described = Field(description="What the application wants to know of the fact.")
-    fact = create_model("LearntFactWithFields", __base__=LearntFact, fields=(fields, described))
+    general = LearntFact if fields is None else _fact_model("LearntFactWithFields", fields)
+    own = [
+        _fact_model(
+            f"Learnt_{one.name}",
+            kinds.fields.get(one.name),
+            __doc__=one.description,
+            kind=(Literal[one.name], Field(description=one.description)),
+        )
+        for one in kinds.own
+    ]
+    one_fact: Any = Union[(general, *own)]
     facts = Field(description="At most 3; none for most turns.")
-    return create_model("LearntWithFields", __base__=Learnt, facts=(cast("Any", list)[fact], facts))
+    return create_model("LearntWithFields", __base__=Learnt, facts=(cast("Any", list)[one_fact], facts))
+
+
+def _fact_model(name: str, fields: type[BaseModel] | None, **more: Any) -> type[LearntFact]:
+    if fields is not None:
+        more["fields"] = (fields, Field(description="What the application wants to know of the fact."))
+    return create_model(name, __base__=LearntFact, **more)
+
+
+def instructions_for(fields: type[BaseModel] | None, kinds: Kinds = BUILT_IN_KINDS) -> str:
+    """Return the instructions about *fields* and *kinds*, for models of providers that take no schema."""
+    lines = [] if fields is None else [f"- `fields` of each fact is an object of {_shown_schema(fields)}"]
+    for kind in kinds.own:
+        own = kinds.fields.get(kind.name)
+        told = "" if own is None else f" Its `fields` are an object of {_shown_schema(own)}"
+        lines.append(f"- `kind` is `{kind.name}` for such a fact: {kind.description.strip()}{told}")
+    return "\n".join(lines)
+
+
+def _shown_schema(fields: type[BaseModel]) -> str:
+    shown = json.dumps(fields.model_json_schema(), ensure_ascii=False, sort_keys=True)
+    return f"this JSON schema, filled from the user's words only: {shown}"
 
 
 class StructuredExtractor:
@@ -311,7 +249,8 @@ class StructuredExtractor:
         model: The helper model.
         instructions: What it is told.
         timeout: How long a turn may take.
-        fields: What else it fills for each fact, kept as the memory's metadata; ``None``: nothing.
+        fields: What else it fills for each fact of a built-in kind, kept as the memory's metadata; ``None``: nothing.
+        kinds: The kinds of facts.
     """
 
     name: str = "structured"
@@ -324,14 +263,15 @@ class StructuredExtractor:
         *,
         timeout: timedelta,
         fields: type[BaseModel] | None = None,
+        kinds: Kinds = BUILT_IN_KINDS,
     ) -> None:
         self._model = model
         self._timeout = timeout
-        self._answer = answer_model(fields)
+        self._answer = answer_model(fields, kinds)
         self._shapes = (partial(_strict, self._answer), partial(_by_tool, self._answer), unbound)
         self._instructions = instructions
-        if fields is not None:
-            text = f"{instructions.text.rstrip()}\n{instructions_for(fields)}\n"
+        if more := instructions_for(fields, kinds):
+            text = f"{instructions.text.rstrip()}\n{more}\n"
             self._instructions = Instructions(f"{instructions.name}+{short_digest('fields', text)[:8]}", text)
 
     async def aclose(self) -> None:

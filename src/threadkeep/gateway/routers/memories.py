@@ -243,6 +243,30 @@ class ImportedBody(BaseModel):
     invalid: list[int]
 
 
+class KindBody(BaseModel):
+    """A kind of memory.
+
+    Attributes:
+        name: Its key.
+        description: Which statements are of this kind.
+        fields: The JSON schema of its metadata; none: any metadata.
+    """
+
+    name: str
+    description: str
+    fields: dict[str, Any] | None = Field(validation_alias="schema")
+
+
+class KindsBody(BaseModel):
+    """The kinds of memory that the service knows.
+
+    Attributes:
+        kinds: The built-in ones first.
+    """
+
+    kinds: list[KindBody]
+
+
 class Filters(TypedDict):
     """What ``tk.memories.list`` and ``search`` filter by."""
 
@@ -325,6 +349,13 @@ async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -
         metadata=body.metadata,
     )
     return kept_body(result)
+
+
+@router.get("/kinds")
+async def list_kinds(request: Request, principal: Reader) -> KindsBody:
+    """List the kinds of memory, the built-in ones first; *fields*: the JSON schema of a kind's metadata."""
+    kinds = client_of(request, principal).kinds
+    return KindsBody(kinds=[KindBody.model_validate(one.shown()) for one in kinds])
 
 
 @router.get("/search")
