@@ -56,7 +56,7 @@ SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
         "Storage": "store_(type|sqlite|redis|postgres|mongodb|key)|data_dir|migrat|sqlite_sync|postgres_|redis_",
         "Models": "model$|embeddings_|agents_file",
         "Recall and search": "recall_|profile|language|rerank|cohere|index_|store_max",
-        "Learning": "capture|queue$|queue_postgres|enable_fact|fact_|kinds_file|helper_|extract|memory_pol|proposal_|tombstone_",
+        "Learning": "capture|queue$|queue_p|enable_fact|fact_|kinds_|helper_|extract|memory_pol|proposal_|tombstone_",
         "Threads and runs": "checkpoint_|allowed_types|multitask|lease_|queue_seconds|langgraph_",
         "Window": "max_context|min_messages|auto_compression",
         "Lifetimes": "store_ttl|inactive|reflect|max_memories",

@@ -34,7 +34,8 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.langgraph.window_rules import compacted, is_whole, over, repaired, safe_split
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, is_summary, memory_of
-from threadkeep.memories.models import Kind, Memory, Source, distinct, recallable
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import Memory, Source, distinct, recallable
 from threadkeep.observability import log, trace_agent
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled, cross_thread_context, memory_context_text

@@ -37,7 +37,6 @@ from threadkeep.memories.labels import Metadata
 from threadkeep.memories.maintenance import Merge
 from threadkeep.memories.models import (
     Forgotten,
-    Kind,
     Memory,
     NewMemory,
     RememberResult,

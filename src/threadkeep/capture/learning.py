@@ -29,7 +29,8 @@ from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
 from threadkeep.memories import codec as shapes
 from threadkeep.memories.audited_writer import AuditedWriter, head_of
 from threadkeep.memories.codec import comparable, cosine, rows_of
-from threadkeep.memories.models import Kind, Memory, Source, Speaker, least_trusted
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import Memory, Source, Speaker, least_trusted
 from threadkeep.memories.reader import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span

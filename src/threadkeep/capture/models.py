@@ -10,8 +10,9 @@ from typing import Any, Final, Literal, cast
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.codec import ACCOUNTS
+from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, Scalar
-from threadkeep.memories.models import Kind, Source
+from threadkeep.memories.models import Source
 from threadkeep.models.base import Message
 from threadkeep.storage.interface import Item, Put, Ref
 

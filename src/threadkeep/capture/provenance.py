@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import ASKED, SAID, Speaker
 from threadkeep.models.base import Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
 from threadkeep.text.quoted import is_pasted

@@ -14,12 +14,11 @@ from typing import Any, Final, cast, get_args
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
-from threadkeep.memories.kinds import is_kind
+from threadkeep.memories.kinds import Kind, is_kind
 from threadkeep.memories.labels import metadata_of, tags_of
 from threadkeep.memories.models import (
     Approval,
     Archived,
-    Kind,
     Memory,
     NewMemory,
     Source,

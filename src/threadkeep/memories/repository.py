@@ -22,13 +22,12 @@ from threadkeep.memories.codec import (
     row_of,
     uses_namespace,
 )
-from threadkeep.memories.kinds import BUILT_IN_KINDS, is_kind
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, is_kind
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
     Forgotten,
-    Kind,
     Memory,
     NewMemory,
     RememberResult,

@@ -11,7 +11,8 @@ from threadkeep.proposals.models import Action, Choice, NewProposal, State
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
-    from threadkeep.memories.models import Kind, Source
+    from threadkeep.memories.kinds import Kind
+    from threadkeep.memories.models import Source
     from threadkeep.proposals.models import DecisionResult, Policy, Proposal, Proposed, Tombstone
 
 

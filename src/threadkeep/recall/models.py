@@ -12,7 +12,8 @@ from typing import Any, Final, cast
 
 from threadkeep.identity import MARK, scope_in
 from threadkeep.ids import ThreadId
-from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source, Speaker, html_table, shortened
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import ASKED, SAID, Memory, Source, Speaker, html_table, shortened
 from threadkeep.text.quoted import BULLETS_HEADING, END, HEADING, one_line, quote
 
 SUMMARIES_HEADING: Final = "[Previous Conversation Summaries]"

@@ -18,7 +18,8 @@ from threadkeep.text.quoted import is_pasted
 from threadkeep.text.sentences import sentences
 
 if TYPE_CHECKING:
-    from threadkeep.memories.models import Forgotten, Kind, Memory
+    from threadkeep.memories.kinds import Kind
+    from threadkeep.memories.models import Forgotten, Memory
     from threadkeep.models.base import WorkStep
     from threadkeep.proposals.models import Proposal, Proposed
     from threadkeep.recall.models import Recalled

@@ -27,7 +27,8 @@ from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
-from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.helper_models import HelperModel
 

@@ -14,7 +14,8 @@ from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.provenance import backing, own_sentences
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
-from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
+from threadkeep.memories.kinds import Kind
+from threadkeep.memories.models import ASKED, SAID, Memory, Source
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.text.facts import (
     Statement,
