@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from threadkeep.documents.reader import PART_CHARACTERS
 from threadkeep.errors import (
     CollectionNotFoundError,
     DocumentNotFoundError,
+    FileUnreadableError,
     InvalidInputError,
     OwnerMismatchError,
     TooLargeError,
@@ -118,6 +120,30 @@ class TestIngest:
         with pytest.raises(InvalidInputError):
             library.ingest("handbook", TRAINS, document_id="tags.md", metadata=metadata)
 
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"metadata": ["a"]}, "metadata must be a mapping, got list"),
+            ({"metadata": 5}, "metadata must be a mapping, got int"),
+            ({"title": 5}, "title must be a text, got int"),
+            ({"document_id": 5}, "document_id must be a text, got int"),
+            ({"tenant": 5}, "tenant must be a text, got int"),
+        ],
+    )
+    def test_an_argument_of_another_type_is_named(self, library: Any, wrong: dict[str, Any], message: str):
+        for ingest, content in ((library.ingest, "text"), (library.ingest_file, b"text")):
+            with pytest.raises(InvalidInputError, match=message):
+                ingest("handbook", content, **{"document_id": "new", **wrong})
+
+        assert len(library.list("handbook")) == 3
+
+    @pytest.mark.parametrize("file", [5, None])
+    def test_what_is_no_file_is_refused(self, library: Any, file: Any):
+        with pytest.raises(InvalidInputError, match="file must be a path or bytes"):
+            library.ingest_file("handbook", file, document_id="new")
+        with pytest.raises(FileUnreadableError, match="check its path"):
+            library.ingest_file("handbook", "a\0b")
+
     def test_one_that_is_too_long_is_refused(self, library: Any):
         """Before anything is embedded."""
         with pytest.raises(TooLargeError, match="split it"):
@@ -137,6 +163,18 @@ class TestSearch:
         """Unless all passages are asked for."""
         assert library.search("handbook", "quantum entanglement").passages == ()
         assert library.search("handbook", "quantum entanglement", relevant_only=False).passages != ()
+
+    @pytest.mark.parametrize("limit", ["5", None, 1.5, -1])
+    def test_a_limit_that_is_no_number_is_refused(self, library: Any, limit: Any):
+        with pytest.raises(InvalidInputError, match="limit is invalid: pass an int, 0 or more"):
+            library.search("handbook", "tea", limit=limit)
+        with pytest.raises(InvalidInputError, match="limit is invalid: pass an int, 0 or more"):
+            library.similar("handbook", "tea.md", limit=limit)
+
+    @pytest.mark.parametrize("names", [5, None, [1], [["handbook"]], {"handbook": 1}])
+    def test_names_that_are_no_texts_are_refused(self, library: Any, names: Any):
+        with pytest.raises(InvalidInputError, match="collection"):
+            library.search(names, "tea")
 
     def test_a_collection_without_documents_is_an_error(self, library: Any):
         """Whether it was never there or is emptied while it is searched."""
@@ -215,6 +253,47 @@ class TestSearch:
 
             with pytest.raises(CollectionNotFoundError):
                 door.search("handbook", "green tea")
+
+
+class TestWriters:
+    """Processes that ingest the same document at the same time: one version of it stays, and it is whole."""
+
+    async def ingested(self, url: str, versions: list[str]) -> list[Any]:
+        """Return what each of several clients was answered."""
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(threadkeep.open(url, embedder=HashingEmbedder())) for _ in versions
+            ]
+            for tk in clients:
+                await tk.ready()
+            writers = [
+                tk.collections.ingest("handbook", text, document_id="new")
+                for tk, text in zip(clients, versions, strict=True)
+            ]
+            return await asyncio.gather(*writers)
+
+    @pytest.mark.parametrize("begun", [False, True])
+    async def test_versions_that_differ(self, tmp_path: Path, begun: bool):
+        url, text = f"sqlite:///{tmp_path}/m.db", "Sentence {} of version {}. " + "Rails are made of steel. " * 10
+        versions = ["\n".join(f"## Part {part}\n{text.format(part, n)}" for part in range(5 + n)) for n in range(6)]
+        if begun:
+            await self.ingested(url, ["Before."])
+
+        answers = await self.ingested(url, versions)
+
+        assert [one.changed for one in answers] == [True] * len(versions)
+        async with threadkeep.open(url, embedder=HashingEmbedder()) as tk:
+            (document,) = await tk.collections.list("handbook")
+            found = await tk.collections.search("handbook", "version", limit=1_000, relevant_only=False)
+        of = {one.text.partition("of version ")[2].partition(".")[0] for one in found.passages}
+        assert (len(of), len(found.passages)) == (1, document.parts)
+        assert document.parts == answers[int(of.pop())].parts
+
+    async def test_the_same_version_is_written_once(self, tmp_path: Path):
+        answers = await self.ingested(f"sqlite:///{tmp_path}/m.db", [TRAINS] * 6)
+
+        assert sorted(one.changed for one in answers) == [False] * 5 + [True]
+        assert len({one.parts for one in answers}) == 1
 
 
 class TestDelete:

@@ -142,7 +142,11 @@ def test_a_folder_is_ingested_beside_what_is_refused(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.linux
 def test_what_a_killed_ingestion_left_is_whole(tmp_path: Path):
-    """Every document that is listed has all its parts, and a second run adds the others."""
+    """Every document that is listed has all its parts, and a second run adds the others.
+
+    Each document waits for a line of the test, so that the process is in the middle of one when it is killed: on its
+    own it has ingested all of them within half a second.
+    """
     folder, url = tmp_path / "in", f"sqlite:///{tmp_path}/memory.db"
     folder.mkdir()
     for number in range(30):
@@ -152,25 +156,28 @@ def test_what_a_killed_ingestion_left_is_whole(tmp_path: Path):
         "import sys, pathlib, threadkeep\n"
         "with threadkeep.open(sys.argv[1], embedder='none') as tk:\n"
         "    for file in sorted(pathlib.Path(sys.argv[2]).iterdir()):\n"
+        "        sys.stdin.readline()\n"
         "        tk.sync.collections.ingest('files', file.read_text(), document_id=file.name)\n"
         "        print(file.name, flush=True)\n"
     )
     for lines in (1, 7):
-        child = subprocess.Popen([sys.executable, "-c", program, url, str(folder)], stdout=subprocess.PIPE)
-        assert child.stdout is not None
-        names = [child.stdout.readline() for _ in range(lines)]
-        os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        child.stdout.close()
+        command = [sys.executable, "-c", program, url, str(folder)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(b"\n" * (lines + 1))
+            child.stdin.flush()
+            names = [child.stdout.readline() for _ in range(lines)]
+            os.kill(child.pid, signal.SIGKILL)
         assert all(names)
 
         with threadkeep.open(url, embedder="none") as tk:
             documents = tk.sync.collections.list("files")
             found = tk.sync.collections.search("files", "sentence", limit=5_000, relevant_only=False).passages
-        assert lines <= len(documents) < 30
+        assert lines <= len(documents) <= lines + 1
         assert {one.parts for one in documents} == {41}
         assert len(found) == 41 * len(documents)
 
-    subprocess.run([sys.executable, "-c", program, url, str(folder)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     with threadkeep.open(url, embedder="none") as tk:
         assert len(tk.sync.collections.list("files")) == 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.interface import Partition
@@ -122,8 +122,11 @@ def collection(name: str, tenant: str) -> Partition:
     """Return the partition of a collection.
 
     Raises:
-        InvalidInputError: The name is empty, or too long.
+        InvalidInputError: The name is empty, or too long, or the tenant is no text.
     """
+    if not isinstance(cast("object", tenant), str):
+        msg = f"tenant must be a text, got {type(tenant).__name__}."
+        raise InvalidInputError(msg)
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_CHARACTERS:
         msg = f"A collection's name has 1 to {MAX_NAME_CHARACTERS:,} characters."
         raise InvalidInputError(msg)

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar, collection
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.documents.extraction import markdown_lines, sections_of
 from threadkeep.documents.reader import ParsedDocument, Section, read_document, split_document
 from threadkeep.errors import (
@@ -28,7 +29,7 @@ from threadkeep.errors import (
 from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
 from threadkeep.models.base import EMBEDDER
-from threadkeep.storage.encoding import check_filter, encode_value, meets
+from threadkeep.storage.encoding import check_filter, check_limit, encode_value, meets
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Partition, Put, Ref
 
 if TYPE_CHECKING:
@@ -139,9 +140,9 @@ class CollectionService(Service):
 
         Raises:
             OwnerMismatchError: The client is locked to an owner.
-            InvalidInputError: The text or the id is empty, or the metadata are not JSON.
+            InvalidInputError: The text or the id is empty, the metadata are not JSON, or an argument has another type.
             TooLargeError: The document has more than 4 million characters or 4,000 parts.
-            RevisionConflictError: Another writer changed the same document.
+            RevisionConflictError: Other writers kept changing the same document; of a few, the last one stays.
             SettingsError: The splitter is not installed.
         """
         partition = self._writable(name, tenant)
@@ -179,13 +180,17 @@ class CollectionService(Service):
 
         Raises:
             OwnerMismatchError: The client is locked to an owner.
-            InvalidInputError: The id is missing, the metadata are not JSON, or the file has no text.
+            InvalidInputError: The id is missing, the metadata are not JSON, the file has no text, or an argument has
+                another type.
             FileUnreadableError: The file is damaged, encrypted or missing, or unpacks to too much.
             FileTypeUnsupportedError: No parser reads files of this type.
             TooLargeError: The file has more than 50 MB, 4 million characters of text or 4,000 parts.
-            RevisionConflictError: Another writer changed the same document.
+            RevisionConflictError: As :meth:`ingest`.
         """
         partition = self._writable(name, tenant)
+        if not isinstance(cast("object", file), bytes | str | Path):
+            msg = f"file must be a path or bytes, got {type(file).__name__}."
+            raise InvalidInputError(msg)
         document_id = document_id or ("" if isinstance(file, bytes) else str(file))
         data = file if isinstance(file, bytes) else await asyncio.to_thread(_read, Path(file))
         source = _source(document_id, title, metadata, data)
@@ -224,11 +229,15 @@ class CollectionService(Service):
             CollectionNotFoundError: A collection has no documents, or was deleted meanwhile.
             InvalidInputError: There is no name, or more than 20, or the limit or the filter is invalid.
         """
-        names = [name] if isinstance(name, str) else list(dict.fromkeys(name))
-        partitions = [self._readable(one, tenant) for one in names]
-        if not isinstance(query, str) or limit < 0:
-            msg = "The search is invalid: pass a text, and a limit of 0 or more."
+        check_limit(limit, name="limit")
+        if not isinstance(cast("object", query), str):
+            msg = f"query must be a text, got {type(query).__name__}."
             raise InvalidInputError(msg)
+        if not isinstance(cast("object", name), Sequence):
+            msg = f"The name of a collection is a text, got {type(name).__name__}."
+            raise InvalidInputError(msg)
+        names = [name] if isinstance(name, str) else name
+        partitions = list(dict.fromkeys(self._readable(one, tenant) for one in names))
         if not 1 <= len(partitions) <= MAX_COLLECTIONS:
             msg = f"Name 1 to {MAX_COLLECTIONS} collections to search, not {len(partitions)}."
             raise InvalidInputError(msg)
@@ -269,7 +278,9 @@ class CollectionService(Service):
 
         Raises:
             DocumentNotFoundError: The collection has none with this id.
+            InvalidInputError: The limit is invalid.
         """
+        check_limit(limit, name="limit")
         partition = self._readable(name, tenant)
         header = await self._require(partition, document_id)
         refs = [Ref(partition, (_PARTS, document_id), key) for key in header.value["parts"]]
@@ -386,7 +397,7 @@ class CollectionService(Service):
         header = await self._header(partition, source.document_id)
         if header is None or header.value["digest"] != source.digest:
             return None
-        return Ingested(source.document_id, len(header.value["parts"]), changed=False)
+        return _unchanged(header)
 
     async def _keep(self, partition: Partition, source: _Source, document: ParsedDocument) -> Ingested:
         """Commit the document, and of its parts those that are new or gone."""
@@ -398,24 +409,44 @@ class CollectionService(Service):
             msg = f"The document has {len(chunks):,} parts, and {MAX_PARTS:,} are the most; split it."
             raise TooLargeError(msg)
         title = source.title or document.title
+        parts = {
+            key: self._part(source.document_id, one, title)
+            for key, one in zip(_keys(chunks, title), chunks, strict=True)
+        }
+        vectors: dict[str, Embedding | None] = {}
+        return await retry_conflicts(lambda: self._write(partition, source, title, parts, vectors))
+
+    async def _write(
+        self,
+        partition: Partition,
+        source: _Source,
+        title: str,
+        parts: Mapping[str, dict[str, Any]],
+        vectors: dict[str, Embedding | None],
+    ) -> Ingested:
+        """Commit what differs from the version that is there; *vectors* keeps those that are made for another attempt.
+
+        Raises:
+            RevisionConflictError: Another writer was first; nothing was written.
+        """
         before = await self._header(partition, source.document_id)
+        if before is not None and before.value["digest"] == source.digest:
+            return _unchanged(before)
         known: set[str] = set() if before is None else set(before.value["parts"])
-        parts = {key: (chunk, title) for key, chunk in zip(_keys(chunks, title), chunks, strict=True)}
-        new = {key: self._part(source.document_id, *part) for key, part in parts.items() if key not in known}
-        embeddings = await self._embedded([value["text"] for value in new.values()])
+        new = [key for key in parts if key not in known]
+        missing = [key for key in new if key not in vectors]
+        made = await self._embedded([parts[key]["text"] for key in missing])
+        vectors.update(zip(missing, made, strict=True))
         head = {"title": title, "parts": [*parts], "metadata": source.metadata, "digest": source.digest}
         namespace = (_PARTS, source.document_id)
         operations = [
             Put(_DOCUMENTS, source.document_id, head, expect="absent" if before is None else before.revision),
-            *(
-                Put(namespace, key, value, ("text",), vectors)
-                for (key, value), vectors in zip(new.items(), embeddings, strict=True)
-            ),
+            *(Put(namespace, key, parts[key], ("text",), vectors[key]) for key in new),
             *(Delete(namespace, key) for key in sorted(known - parts.keys())),
         ]
         await self._services.storage.commit(Batch(partition, operations))
-        missing = self._services.search.semantic and None in embeddings
-        degraded = (EMBEDDER,) if missing else ()
+        unembedded = self._services.search.semantic and any(vectors[key] is None for key in new)
+        degraded = (EMBEDDER,) if unembedded else ()
         return Ingested(source.document_id, len(parts), changed=True, written=len(new), degraded=degraded)
 
     async def _embedded(self, parts: Sequence[str]) -> list[Embedding | None]:
@@ -477,8 +508,15 @@ def _source(document_id: str, title: str, metadata: Mapping[str, Any] | None, co
     Raises:
         InvalidInputError: The id is empty, or the metadata are not JSON.
     """
+    for name, value in (("document_id", document_id), ("title", title)):
+        if not isinstance(cast("object", value), str):
+            msg = f"{name} must be a text, got {type(value).__name__}."
+            raise InvalidInputError(msg)
     if not document_id:
         msg = "A document needs an id, such as its path or address."
+        raise InvalidInputError(msg)
+    if metadata is not None and not isinstance(cast("object", metadata), Mapping):
+        msg = f"metadata must be a mapping, got {type(metadata).__name__}."
         raise InvalidInputError(msg)
     given = dict(metadata or {})
     encode_value(given)  # raises if it is not JSON
@@ -503,7 +541,7 @@ def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a path with NUL is a ValueError
         msg = f"The file cannot be read ({type(error).__name__}); check its path and its permissions."
         raise FileUnreadableError(msg) from error
     if len(data) > MAX_FILE_BYTES:
@@ -519,6 +557,10 @@ def _keys(chunks: Iterable[Chunk], title: str) -> Iterable[str]:
         digest = short_digest(chunk.context(title), str(chunk.page), chunk.text)
         yield f"{digest}-{seen[digest]}"
         seen[digest] += 1
+
+
+def _unchanged(header: Item) -> Ingested:
+    return Ingested(header.ref.key, len(header.value["parts"]), changed=False)
 
 
 def _document(item: Item) -> Document:
