@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, WEIGHTS, Weights, runs
-from threadkeep.search.vectors import Column
+from threadkeep.search.vectors import Column, total_bytes
 from threadkeep.text.dates import MAX_CHARACTERS, event_in, may_tell_of_time
 
 if TYPE_CHECKING:
@@ -406,12 +406,10 @@ class Conversations:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        columns = self._columns
         names = len(self._thread_numbers) + len(self._label_numbers)
         dictionaries = sys.getsizeof(self._thread_numbers) + sys.getsizeof(self._label_numbers)
         beside = len(self.said_at) * _NEIGHBOUR_BYTES
-        held = Column.total_bytes(columns) + self._events.nbytes
-        return held + beside + dictionaries + names * _NAME_BYTES
+        return total_bytes((*self._columns, self._events)) + beside + dictionaries + names * _NAME_BYTES
 
     @property
     def _columns(self) -> tuple[Column, ...]:

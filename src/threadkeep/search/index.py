@@ -20,7 +20,7 @@ from threadkeep.memories.codec import is_memory_namespace, memory_of
 from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.lexical import Postings
 from threadkeep.search.ranking import IndexSnapshot
-from threadkeep.search.vectors import Column, Matrix, Precision
+from threadkeep.search.vectors import Column, Matrix, Precision, total_bytes
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.storage.rows import NEVER, read_columns
 from threadkeep.text.facts import ended_by
@@ -111,19 +111,11 @@ class PartitionIndex:
     @property
     def nbytes(self) -> int:
         """Bytes in RAM: the arrays with their reserve, the dictionaries, and an estimate of their entries."""
-        columns = (
-            self._starts,
-            self._revisions,
-            self._updated_at,
-            self._expires_at,
-            self._alive,
-            self._namespace_of,
-        )
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
+        columns = (self._starts, self._revisions, self._updated_at, self._expires_at, self._alive, self._namespace_of)
         parts = (self._matrix, self._postings, self._conversations, self._values, self._statements)
-        held = Column.total_bytes(columns) + sum(part.nbytes for part in parts)
-        return held + names + self._name_bytes + namespaces
+        return total_bytes((*columns, *parts)) + names + self._name_bytes + namespaces
 
     def apply(self, changes: Changes) -> Collection[VectorKind]:
         """Bring the index from one position to the next: removals first, then puts.
@@ -411,7 +403,7 @@ def statement_keys(text: str) -> tuple[bytes, ...]:
     slot = slot_of(positive)
     if slot is not None:
         keys.append(digest("slot", slot))
-    return tuple(key[:16] for key in keys)
+    return tuple([key[:16] for key in keys])
 
 
 def _json_texts(fields: ItemColumns) -> list[str | None]:

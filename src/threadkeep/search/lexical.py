@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from threadkeep.search.vectors import Column
+from threadkeep.search.vectors import Column, total_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -213,8 +213,7 @@ class Postings:
         log = (self._log_rows, self._log_terms, self._log_counts)
         columns = (self._frequencies, self._lengths, self._starts, self._marking, self._marked, *log)
         arrays = (self._sorted_rows, self._sorted_counts, self._offsets)
-        held = Column.total_bytes(columns) + sum(array.nbytes for array in arrays)
-        return held + sys.getsizeof(self._term_ids) + self._term_bytes
+        return total_bytes((*columns, *arrays)) + sys.getsizeof(self._term_ids) + self._term_bytes
 
     def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
         """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,6 +24,7 @@ VectorKind: TypeAlias = tuple[str, int]
 """The name of the model that made a vector, and its number of dimensions."""
 
 _STEPS: Final = 127
+_NBYTES: Final = attrgetter("nbytes")
 _FLOAT_BYTES: Final = 4
 _UNIT_WITHIN: Final = 1e-4
 _ROWS_AT_ONCE: Final = 1_024
@@ -37,55 +39,56 @@ class Column:
     Args:
         dtype: Of its elements.
         width: Length of each row; 0: a row is one number.
+
+    Attributes:
+        filled: The rows so far, as a view.
+        nbytes: Bytes held, the reserve included.
     """
 
     def __init__(self, dtype: DTypeLike, width: int = 0) -> None:
-        self._array: NDArray[Any] = np.zeros((0, width) if width else 0, dtype)
-        self._length = 0
+        self._hold(np.zeros((0, width) if width else 0, dtype), 0)
 
     def __len__(self) -> int:
-        return self._length
-
-    @property
-    def filled(self) -> NDArray[Any]:
-        """The rows so far, as a view."""
-        return self._array[: self._length]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held, the reserve included."""
-        return self._array.nbytes
-
-    @staticmethod
-    def total_bytes(columns: Iterable[Column]) -> int:
-        """Return the bytes that *columns* hold together, their reserves included."""
-        return sum([column._array.nbytes for column in columns])  # noqa: SLF001 - of this very class
+        return len(self.filled)
 
     def extend(self, rows: ArrayLike) -> None:
         """Append *rows*."""
         added: NDArray[Any] = np.asarray(rows, self._array.dtype)
-        end = self._length + len(added)
-        self._reserve(end)
-        self._array[self._length : end] = added
-        self._length = end
+        start, end = len(self.filled), len(self.filled) + len(added)
+        if end > len(self._array):
+            self._grow(end)
+        self._array[start:end] = added
+        self.filled = self._array[:end]
 
     def reserve(self, rows: int) -> None:
         """Make room for so many further *rows* at once."""
-        self._reserve(self._length + rows)
+        if len(self.filled) + rows > len(self._array):
+            self._grow(len(self.filled) + rows)
 
     def replace(self, rows: NDArray[Any]) -> None:
         """Hold *rows* and nothing else, in an array of its own."""
-        self._array = np.array(rows, self._array.dtype)
-        self._length = len(rows)
+        self._hold(np.array(rows, self._array.dtype), len(rows))
 
-    def _reserve(self, rows: int) -> None:
-        """Make room; by half as much again, so that the reserve stays under a third."""
-        if rows <= len(self._array):
-            return
-        room = max(rows, len(self._array) * 3 // 2) if len(self._array) else rows
-        grown = np.zeros((room, *self._array.shape[1:]), self._array.dtype)
-        grown[: self._length] = self._array[: self._length]
-        self._array = grown
+    def _grow(self, rows: int) -> None:
+        """Make room for *rows* in all; by half as much again, so that the reserve stays under a third."""
+        grown = np.zeros((max(rows, len(self._array) * 3 // 2), *self._array.shape[1:]), self._array.dtype)
+        grown[: len(self.filled)] = self.filled
+        self._hold(grown, len(self.filled))
+
+    def _hold(self, array: NDArray[Any], rows: int) -> None:
+        self._array = array
+        self.filled: NDArray[Any] = array[:rows]
+        self.nbytes: int = array.nbytes
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+def total_bytes(parts: Iterable[_Sized]) -> int:
+    """Return the bytes that *parts* hold together, their reserves included."""
+    return sum(map(_NBYTES, parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +164,7 @@ class Matrix:
     def nbytes(self) -> int:
         """Bytes held, the reserve included."""
         columns = (self._present, self._factors, self._numbers)
-        return Column.total_bytes([column for column in columns if column is not None])
+        return total_bytes([column for column in columns if column is not None])
 
     @property
     def rows(self) -> Rows | None:
