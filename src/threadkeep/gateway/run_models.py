@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from threadkeep.clock import SystemClock
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import NothingToResumeError, ThreadBusyError, ThreadkeepError
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import TurnEvents, encode_event
 from threadkeep.ids import base64url, new_id
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from threadkeep.gateway.idempotency import KeyClaim, RequestKey
     from threadkeep.gateway.uploads import UploadedDocument
     from threadkeep.identity import Owner
+
+REFUSALS: Final = (ThreadBusyError, NothingToResumeError)
+"""What a run fails with that did not get its thread: another run has it, or the run answers no question."""
 
 _WAIT_SECONDS: Final = 5.0
 _now: Final = SystemClock().now
@@ -148,6 +151,14 @@ class ChatRun:
     def token(self) -> str:
         """The name of its lease."""
         return token_of_run(self.run_id)
+
+    def status_after(self, failure: Exception | None) -> Status:
+        """Return the status in which it ends."""
+        if failure is not None:
+            return "error"
+        if self.stop is not None:
+            return "cancelled"
+        return "interrupted" if self.events.interrupts else "done"
 
     def emit(self, kind: str, data: Any) -> None:
         """Add an event for every client."""

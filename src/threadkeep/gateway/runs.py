@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from threadkeep.clock import SystemClock
 from threadkeep.documents.reader import CHILDREN
@@ -19,18 +19,19 @@ from threadkeep.errors import (
     RunNotFoundError,
     SettingsError,
     StorageError,
-    ThreadBusyError,
     ThreadkeepError,
     ThreadNotFoundError,
 )
 from threadkeep.gateway.bodies import learnt_of
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
-from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
+from threadkeep.gateway.idempotency import STORAGE_SECONDS, RequestKey
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.run_keys import RunKeys
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.run_models import (
+    REFUSALS,
     ChatRun,
     GraphCall,
     MultitaskStrategy,
@@ -102,7 +103,7 @@ class RunRegistry:
         self._ended: dict[ChatRun, None] = {}
         self._ended_bytes = 0
         self._max_turns_per_owner = settings.max_turns_per_owner
-        self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
+        self._keys = RunKeys(tk)
         self._tasks: set[asyncio.Task[None]] = set()
         self.children = asyncio.Semaphore(CHILDREN)
         secret = tk.app.settings.erasure_key
@@ -234,7 +235,9 @@ class RunRegistry:
         admitted = False
         try:
             self._require_open()
-            earlier = None if run.key is None else await self._claim(run, run.key)
+            earlier = None
+            if run.key is not None and not await self._keys.claim(run, run.key):
+                earlier = await self._find_by_key(run.request.owner, run.key)
             admitted = earlier is None
             return earlier
         finally:
@@ -250,7 +253,7 @@ class RunRegistry:
     async def _require_begun(self, run: ChatRun) -> None:
         """Raise what a run is refused with, and forget it."""
         await run.began.wait()
-        if _is_refused(run.failure):
+        if isinstance(run.failure, REFUSALS):
             self._forget(run)
             raise run.failure
 
@@ -271,7 +274,8 @@ class RunRegistry:
         thread_id = thread_of_run(run_id)
         thread = None if thread_id is None else await self._tk.for_owner(owner).threads.get(thread_id)
         if thread is None:
-            raise _not_found()
+            msg = "The run was not found; it does not exist, or ended too long ago."
+            raise RunNotFoundError(msg)
         return thread
 
     async def resume(
@@ -370,45 +374,11 @@ class RunRegistry:
             run.halt("cancelled")
 
     async def _find_by_key(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
-        """Return the run of an earlier request with *key*, of any process.
-
-        While the storage is away, only this process is asked: the turn is answered in any case.
-        """
-        value = self._begun.get((owner, key.key))
-        if value is None:
-            try:
-                async with asyncio.timeout(STORAGE_SECONDS):
-                    value = await KeptAnswers(self._tk, owner).find(key)
-            except (StorageError, TimeoutError) as error:
-                log.warning("An Idempotency-Key could not be looked up: %s", error)
-        if value is None:
+        """Return the run of an earlier request with *key*, of any process."""
+        run_id = await self._keys.find(owner, key)
+        if run_id is None:
             return None
-        require_same(value, key)
-        run_id = str(value["run_id"])
         return self.find(owner, run_id) or RunElsewhere(owner, run_id, thread_of_run(run_id) or "")
-
-    async def _claim(self, run: ChatRun, key: RequestKey) -> ChatRun | RunElsewhere | None:
-        """Keep *key* for the run, or return the run that has it since this one waited."""
-        owner, value = run.request.owner, {"run_id": run.run_id}
-        known = (owner, key.key) in self._begun
-        try:
-            async with asyncio.timeout(STORAGE_SECONDS):
-                run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
-            known = run.claim is None
-        except (StorageError, TimeoutError) as error:
-            log.warning("An Idempotency-Key is known to this process only: %s", error)
-        if known:
-            return await self._find_by_key(owner, key)
-        self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
-        return None
-
-    async def _settle_claim(self, run: ChatRun) -> None:
-        """Keep the key of a run that has ended, or free it: of a run that was refused, or is to be sent again."""
-        again = run.stop == "restarting" or _is_refused(run.failure)
-        if again and run.key is not None:
-            self._begun.pop((run.request.owner, run.key.key), None)
-        if run.claim is not None:
-            await (run.claim.release() if again else run.claim.keep())
 
     def _require_open(self) -> None:
         if self._draining:
@@ -468,14 +438,14 @@ class RunRegistry:
             failure = _failure_of(run, error)
         if run.stop == "restarting":
             failure = RestartingError("The server is stopping. Send the message again.")
-        status = _status_of(run, failure)
+        status = run.status_after(failure)
         settling = self._settle(run, status)
         if isinstance(failure, StorageError):  # the client has waited for the storage already
             self._track(asyncio.create_task(settling))
         else:
             await settling
         run.failure = failure
-        await self._settle_claim(run)
+        await self._keys.settle(run, again=run.stop == "restarting" or isinstance(failure, REFUSALS))
         run.status, run.updated_at = status, SystemClock().now()
         run.began.set()
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
@@ -607,8 +577,7 @@ class RunRegistry:
             del self._ended[run]
             self._ended_bytes -= run.buffer.size
         self._runs.pop(run.run_id, None)
-        if run.key is not None:
-            self._begun.pop((run.request.owner, run.key.key), None)
+        self._keys.forget(run)
 
 
 def _failure_of(run: ChatRun, error: Exception) -> Exception | None:
@@ -620,20 +589,6 @@ def _failure_of(run: ChatRun, error: Exception) -> Exception | None:
     return error if run.stop is None else None  # of a stopped run writes are refused, as another has its thread
 
 
-def _status_of(run: ChatRun, failure: Exception | None) -> Status:
-    """Return how a run has ended."""
-    if failure is not None:
-        return "error"
-    if run.stop is not None:
-        return "cancelled"
-    return "interrupted" if run.events.interrupts else "done"
-
-
-def _is_refused(failure: Exception | None) -> TypeGuard[Exception]:
-    """Return whether a run failed before it had its thread, as another run has it or it answers no question."""
-    return isinstance(failure, ThreadBusyError | NothingToResumeError)
-
-
 async def _try(write: Awaitable[object], failure: str) -> None:
     """Await what a run need not have; if it fails, the log says so."""
     try:
@@ -641,7 +596,3 @@ async def _try(write: Awaitable[object], failure: str) -> None:
             await write
     except (ThreadkeepError, TimeoutError) as error:
         log.warning("%s: %s", failure, error)
-
-
-def _not_found() -> RunNotFoundError:
-    return RunNotFoundError("The run was not found; it does not exist, or ended too long ago.")

@@ -1,0 +1,73 @@
+"""The ``Idempotency-Key`` of runs: a key that was used names the run that was begun with it, in every process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from threadkeep.errors import StorageError
+from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
+from threadkeep.observability import log
+
+if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
+    from threadkeep.gateway.run_models import ChatRun
+    from threadkeep.identity import Owner
+
+
+class RunKeys:
+    """The keys of this process's runs, also kept in the storage.
+
+    While the storage is away, only this process is asked: the turn is answered in any case.
+
+    Args:
+        tk: The memory.
+    """
+
+    def __init__(self, tk: Threadkeep) -> None:
+        self._tk = tk
+        self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
+
+    async def find(self, owner: Owner, key: RequestKey) -> str | None:
+        """Return the id of the run that was begun with *key*, by any process.
+
+        Raises:
+            ProblemError: Another request has the key.
+        """
+        value = self._begun.get((owner, key.key))
+        if value is None:
+            try:
+                async with asyncio.timeout(STORAGE_SECONDS):
+                    value = await KeptAnswers(self._tk, owner).find(key)
+            except (StorageError, TimeoutError) as error:
+                log.warning("An Idempotency-Key could not be looked up: %s", error)
+        if value is None:
+            return None
+        require_same(value, key)
+        return str(value["run_id"])
+
+    async def claim(self, run: ChatRun, key: RequestKey) -> bool:
+        """Keep *key* for *run*; ``False``: an earlier run has it."""
+        owner, value = run.request.owner, {"run_id": run.run_id}
+        known = (owner, key.key) in self._begun
+        try:
+            async with asyncio.timeout(STORAGE_SECONDS):
+                run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
+            known = run.claim is None
+        except (StorageError, TimeoutError) as error:
+            log.warning("An Idempotency-Key is known to this process only: %s", error)
+        if not known:
+            self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
+        return not known
+
+    async def settle(self, run: ChatRun, *, again: bool) -> None:
+        """Keep the key of *run*, which has ended; free it if the request is to be sent *again*."""
+        if again:
+            self.forget(run)
+        if run.claim is not None:
+            await (run.claim.release() if again else run.claim.keep())
+
+    def forget(self, run: ChatRun) -> None:
+        """Keep the key of *run* in this process no longer."""
+        if run.key is not None:
+            self._begun.pop((run.request.owner, run.key.key), None)
