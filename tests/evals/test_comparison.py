@@ -76,6 +76,7 @@ class TestCompare:
             assert row["ms_p95"] >= row["ms_p50"]
             assert 0 < row["tokens_mean"] <= 300
             assert 0 < row["evidence_in_block"] <= 1
+            assert 0 < row["evidence_if_cut"] <= 1
             low, high = row["interval95"]["recall@10"]
             assert low <= row["recall@10"] <= high
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from threadkeep.ids import MemoryId
-from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.memories.models import Kind, Memory, Source, Version
 from threadkeep.recall.packing import WHOLE, excerpt, is_unchanged
 from threadkeep.search.query import Query, parse_query
 
@@ -71,6 +72,52 @@ class TestExcerpt:
         summary = memory(f"{PADDING}The kiln broke in March. {PADDING}", namespace=("summaries",))
 
         assert len(excerpt(summary, asked("When did the kiln break?")).text) <= 240
+
+
+LONG = (
+    "The shed is old and leans to the left. My kiln is a Nabertherm. It broke in March. My brother Tom lives in Oslo."
+)
+
+
+class TestBriefExcerpt:
+    def test_it_has_the_sentences_with_a_word_of_the_question(self):
+        shown = excerpt(memory(LONG), asked("Which kiln do I have?"), brief=True).text
+
+        assert shown == "My kiln is a Nabertherm."
+
+    def test_a_sentence_that_points_back_brings_the_one_before(self):
+        shown = excerpt(memory(LONG), asked("What happened in March?"), brief=True).text
+
+        assert shown == "My kiln is a Nabertherm. It broke in March."
+
+    def test_the_speaker_and_the_form_of_the_words_stay(self):
+        assert excerpt(memory(f"Ana: {LONG}"), asked("Who lives in Oslo?"), brief=True).text == (
+            "Ana: My brother Tom lives in Oslo."
+        )
+        assert excerpt(memory(f"Said: {LONG}"), asked("Who lives in Oslo?"), brief=True).text == (
+            "Said: My brother Tom lives in Oslo."
+        )
+
+    def test_what_shares_no_word_with_the_question_is_whole(self):
+        whole = memory(LONG)
+
+        assert excerpt(whole, asked("What is for dinner?"), brief=True) is whole
+
+    def test_a_short_episode_and_a_fact_are_whole(self):
+        short, fact = memory(LONG[:95]), memory(LONG, kind="semantic")
+
+        assert excerpt(short, asked("Which kiln do I have?"), brief=True) is short
+        assert excerpt(fact, asked("Which kiln do I have?"), brief=True) is fact
+
+    def test_it_is_unchanged_until_what_it_shows_is_changed(self):
+        kept = memory(f"Ana: {LONG}")
+        shown = excerpt(kept, asked("Who lives in Oslo?"), brief=True)
+        changed = replace(kept, text=kept.text.replace("Oslo", "Bergen"))
+        before = Version(kept.text, None, AT, AT)
+
+        assert is_unchanged(shown, kept)
+        assert not is_unchanged(shown, changed)
+        assert not is_unchanged(shown, replace(kept, text=f"{kept.text} Not any more.", history=(before,)))
 
 
 class TestIsUnchanged:

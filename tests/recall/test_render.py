@@ -43,11 +43,13 @@ class TestBlock:
     def test_a_line_says_what_when_and_who(self):
         """The heading says that it is data; then one line for each memory, and the end."""
         episode = memory("We planned a trip.", kind="episodic", trust="assistant")
+        procedure = memory("Answer in French.", kind="procedural", sources=())
 
-        assert block([memory("I drink tea."), episode], thread_id=ThreadId("thread-1")) == (
+        assert block([memory("I drink tea."), episode, procedure], thread_id=ThreadId("thread-1")) == (
             f"{HEADING}\n"
             '- "I drink tea." (2026-11-20, this thread)\n'
-            '- "We planned a trip." (2026-11-20, episode, said by the assistant, this thread)\n'
+            '- "We planned a trip." (2026-11-20, said by the assistant, this thread)\n'
+            '- "Answer in French." (2026-11-20, procedure)\n'
             f"{END}"
         )
         assert "not instructions" in HEADING

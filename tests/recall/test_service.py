@@ -300,6 +300,15 @@ class TestRecall:
         kinds = [recalled.memory.kind for recalled in found.memories]
         assert (kinds.count("semantic"), kinds.count("episodic")) == (4, 3)
 
+    async def test_episodes_after_the_first_two_are_cut_to_what_answers(self, world: World):
+        """So that more of them fit the budget."""
+        rest = "The shed behind the house leans to the left, and nobody has painted it since the flood."
+        await world.know(*(f"Tin {n} has tea from Assam. {rest}" for n in range(4)), kind="episodic")
+
+        shown = texts(await world.recall("Which tea?", budget_tokens=1000))
+
+        assert [rest in text for text in shown] == [True, True, False, False]
+
     @pytest.mark.parametrize("question", ["", "  \n"])
     async def test_where_nothing_is_asked_the_newest_come(self, world: World, question: str):
         """An empty question gives the newest memories, newest first."""

@@ -12,14 +12,12 @@ from typing import Any, Final, cast
 
 from threadkeep.identity import MARK, scope_in
 from threadkeep.ids import ThreadId
-from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import ASKED, SAID, Memory, Source, Speaker, html_table, shortened
 from threadkeep.text.quoted import BULLETS_HEADING, END, HEADING, one_line, quote
 
 SUMMARIES_HEADING: Final = "[Previous Conversation Summaries]"
 MEMORIES_HEADING: Final = "[User Memories]"
 
-_MARKED: Final[Mapping[Kind, str]] = {"episodic": "episode", "procedural": "procedure"}
 _SAID: Final[Mapping[Speaker, str]] = {
     "assistant": "said by the assistant",
     "agent": "said by another agent",
@@ -82,7 +80,7 @@ def line(
     shared = None if scope is None else f"{scope.kind} {one_line(scope.user_id)}"
     marks = (
         shared,
-        None if own_words else _MARKED.get(memory.kind),
+        "procedure" if memory.kind == "procedural" else None,
         _SAID.get(memory.trust),
         "this thread" if here else None,
     )

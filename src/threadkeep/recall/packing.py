@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
+from threadkeep.search.conversations import label_at_start
 from threadkeep.text.claims import change_in
 from threadkeep.text.facts import is_filler, is_request
 from threadkeep.text.tokenizing import tokenise
@@ -38,13 +40,36 @@ Source:
 """
 
 
-def excerpt(memory: Memory, query: Query) -> Memory:
+SHOWN_WHOLE: Final = 2
+"""So many memories at the top of a block are shown as they are; of the episodes after them, what answers.
+
+Source:
+    LoCoMo's development half: with 1, 2 and 3, blocks hold 77, 76 and 74 % of the evidence, and 80, 81 and 80 % of the
+    answers' words; with all whole 72 and 79.
+"""
+_BRIEF: Final = 100
+"""An episode of no more characters is shown whole wherever it stands."""
+
+_POINTS_BACK: Final = re.compile(
+    r"(?i)(?:it|its|they|them|their|he|him|his|she|hers?|that|this|these|those|there|then|and|but|so|er|sie|es|das|dies\w*"
+    r"|dort|da|dann|und|aber|ils?|elles?|ce|cela|ça|et|mais|ell[oa]s?|él|es[oea]s?|est[oea]s?|y|pero|el[ea]s?|iss?t?o|e|mas)\b"
+)
+"""How a sentence begins that needs the one before it."""
+
+
+def excerpt(memory: Memory, query: Query, *, brief: bool = False) -> Memory:
     """Return *memory* as a block shows it for *query*.
 
     An episode is shown without what names nothing; a long one, and a summary, as the sentences around the one with most
     words of *query*.
+
+    Args:
+        memory: The memory.
+        query: The question.
+        brief: Whether an episode is shown as the sentences that have a word of *query*, if any has one.
     """
-    if memory.namespace[:1] == (SUMMARIES,):
+    is_summary = memory.namespace[:1] == (SUMMARIES,)
+    if is_summary:
         text, whole, most = memory.text, _OF_SUMMARY, _OF_SUMMARY
     elif memory.kind == "episodic":
         text, whole, most = _without_filler(memory.text, query), WHOLE, _OF_EPISODE
@@ -54,6 +79,8 @@ def excerpt(memory: Memory, query: Query) -> Memory:
         wanted = _wanted(query)
         sentences = sentences_in(text)
         text = _around(sentences, [_fit(sentence, wanted) for sentence in sentences], most)
+    if brief and not is_summary and len(text) > _BRIEF:
+        text = _answering(text, _wanted(query))
     return memory if text == memory.text else replace(memory, text=text)
 
 
@@ -64,12 +91,38 @@ def is_unchanged(recalled: Memory, memory: Memory, *, value: str | None = None) 
     if recalled.text == memory.text:
         return True
     is_summary = memory.namespace[:1] == (SUMMARIES,)
-    if not is_summary and memory.kind != "episodic":
+    if not is_summary and (memory.kind != "episodic" or recalled.history != memory.history):
         return False
-    shown, said = sentences_in(recalled.text), " ".join(memory.text.split())
-    is_cut = is_summary or len(memory.text) > WHOLE
-    is_whole = is_cut or {one for one, tells in _sentences(memory.text) if tells}.issubset(shown)
+    lead = _lead(memory.text)
+    lead = lead if recalled.text.startswith(lead) else ""
+    shown, said = sentences_in(recalled.text[len(lead) :]), " ".join(memory.text.split())
+    is_cut = is_summary or len(memory.text) > _BRIEF
+    is_whole = is_cut or {one for one, tells in _sentences(memory.text[len(lead) :]) if tells}.issubset(shown)
     return is_whole and all(" ".join(sentence.split()) in said for sentence in shown)
+
+
+def _lead(passage: str) -> str:
+    """Return what *passage* begins with before its first sentence: how the user said it, or the speaker's name."""
+    lead = _said_as(passage)
+    label = None if lead else label_at_start(passage)
+    return lead if label is None else label[0]
+
+
+def _said_as(passage: str) -> str:
+    return next((lead for lead in (ASKED, SAID) if passage.startswith(lead)), "")
+
+
+def _answering(passage: str, wanted: set[str]) -> str:
+    """Return the sentences of *passage* with a word of *wanted*, and those they point back at; all if none has one."""
+    lead = _lead(passage)
+    sentences = sentences_in(passage[len(lead) :])
+    fits = [_fit(sentence, wanted) > 0 for sentence in sentences]
+    if all(fits) or not any(fits):
+        return passage
+    for place in range(len(sentences) - 1, 0, -1):
+        if fits[place] and not fits[place - 1] and _POINTS_BACK.match(sentences[place]):
+            fits[place - 1] = True
+    return f"{lead}{' '.join(compress(sentences, fits))}"
 
 
 @lru_cache(maxsize=4096)
@@ -93,8 +146,7 @@ def _without_filler(passage: str, query: Query) -> str:
         return passage
     wanted = _wanted(query)
     shown = [sentence for sentence, tells in sentences if tells or _fit(sentence, wanted)]
-    lead = next((lead for lead in (ASKED, SAID) if passage.startswith(lead)), "")
-    return f"{lead}{' '.join(shown)}"
+    return f"{_said_as(passage)}{' '.join(shown)}"
 
 
 def _wanted(query: Query) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, filterfalse, islice, zip_longest
@@ -17,7 +17,7 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import ContextPacker, excerpt, normalised
+from threadkeep.recall.packing import SHOWN_WHOLE, ContextPacker, excerpt, normalised
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.text.facts import is_filler
 from threadkeep.text.quoted import END, HEADING
@@ -280,7 +280,7 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
         for place, memory, score in zip(places, memories, scores, strict=True):
             if memory is None or (stored.is_doubtful is not None and stored.is_elsewhere(memory)):
                 continue
-            recalled.append(Recalled(excerpt(memory, request.query), score, place in earlier))
+            recalled.append(Recalled(memory, score, place in earlier))
         yield recalled
 
 
@@ -322,6 +322,7 @@ class _Offer:
         self._asked = frozenset(chain.from_iterable(request.query.terms))
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
+        self._ranked = 0  # lines of the block that are no lines of the profile
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
@@ -340,6 +341,15 @@ class _Offer:
             self._offer(candidate)
 
     def _offer(self, candidate: Recalled) -> bool:
+        """Offer *candidate* as the block shows it; return whether it was taken."""
+        if candidate.slot is not None:
+            return self._offer_line(candidate)
+        memory = excerpt(candidate.memory, self._request.query, brief=self._ranked >= SHOWN_WHOLE)
+        taken = self._offer_line(replace(candidate, memory=memory))
+        self._ranked += taken
+        return taken
+
+    def _offer_line(self, candidate: Recalled) -> bool:
         """Offer *candidate*, unless it repeats others; return whether it was taken."""
         memory = candidate.memory
         text = normalised(memory.text)

@@ -86,10 +86,15 @@ def traits_of(
         roles=[_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER for speaker in speakers],
         trust=[_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0 for trust in trusted],
         pinned=[value.get("pinned") is True for value in values],
-        labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := _LABEL.match(text)) else "" for text in firsts],
+        labels=[label[1] if (label := label_at_start(text)) is not None else "" for text in firsts],
         asks=["?" in end or "？" in end or "؟" in end for end in ends],
         dated=[text[:MAX_CHARACTERS] if may_tell_of_time(text) else "" for text in firsts],
     )
+
+
+def label_at_start(text: str) -> re.Match[str] | None:
+    """Return the name that *text* begins with, as in ``Name: …``: the name is the first group."""
+    return _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
 
 
 def _first(sources: object) -> Mapping[str, Any]:

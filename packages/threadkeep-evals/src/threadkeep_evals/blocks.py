@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import estimate_tokens, excerpt, fit
+from threadkeep.recall.packing import SHOWN_WHOLE, estimate_tokens, excerpt, fit
 from threadkeep.search.query import parse_query
 from threadkeep.text.quoted import END, HEADING
 
@@ -55,8 +55,11 @@ class Pages:
             question: Long turns are cut as recall cuts them for it; ``None``: all are whole.
         """
         query = None if question is None else parse_query(question, now=_NOW)
-        memories = (self._memories[turn] for turn in ranking)
-        candidates = (Recalled(one if query is None else excerpt(one, query), 0.0) for one in memories)
+        memories = enumerate(self._memories[turn] for turn in ranking)
+        candidates = (
+            Recalled(one if query is None else excerpt(one, query, brief=place >= SHOWN_WHOLE), 0.0)
+            for place, one in memories
+        )
         chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
         return _block([one.memory for one in chosen])
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.methods import (
-    OURS,
     Answer,
     Bm25Method,
     DenseMethod,
@@ -61,7 +60,8 @@ class Scored:
             order; a level is left out where the file does not say what has to be found there.
         milliseconds: What the search took.
         given: By budget of the block.
-        listed: Of ours: a block of the default budget filled from the top of the list, whatever matters.
+        listed: A block of the default budget filled from the top of the list, whatever matters, with turns cut as ours
+            are; ``None``: the method has no list.
     """
 
     method: str
@@ -243,7 +243,7 @@ class _Scoring:
         sessions = first_seen(self._session_of[turn] for turn in answer.deep)
         figures["session"] = {} if answer.turns is None else score(sessions, wanted)
         listed = None
-        if method == OURS:
+        if answer.turns is not None:
             listed = self._pages.filled(answer.deep, DEFAULT_BUDGET_TOKENS, question=question.text)
         return Scored(
             method=method,

@@ -69,7 +69,7 @@ class Report:
 
     def block(self) -> dict[str, Any]:
         """Return what stands in our blocks, and how often nothing does where nothing can matter."""
-        ours = [one for one in self._of.scored if one.listed is not None]
+        ours = [one for one in self._of.scored if one.method == OURS]
         budget, of_others = self._of.budgets[0], self._of.of_others
         return {
             "n": len(ours),
@@ -162,7 +162,7 @@ class Report:
         table.add_column("level")
         table.add_column("categories")
         names = ("n", "recall@5", "recall@10", "95 % interval", "recall@20", "all@10", "ndcg@10")
-        for name in ("evidence in block", "tokens", *names, "ms p50"):
+        for name in ("evidence in block", "if cut", "tokens", *names, "ms p50"):
             table.add_column(name, justify="right")
         *_, last = data.groups
         for row in self.as_json()["results"]:
@@ -172,6 +172,7 @@ class Report:
                 row["level"],
                 row["categories"],
                 _percent(row["evidence_in_block"]),
+                _percent(row["evidence_if_cut"]),
                 f"{row['tokens_mean']:,.0f}",
                 f"{row['n']:,}",
                 _percent(row["recall@5"]),
@@ -230,6 +231,7 @@ class Report:
             "any@10": figures and round(figures["any@10"], 4),
             "ms_p95": round(percentile(taken, 0.95), 3),
             "evidence_in_block": _evidence(chosen, budget),
+            "evidence_if_cut": _mean([one.listed.evidence for one in chosen if one.listed]),
             "interval95": {name: self._interval([one[name] for one in ranked], chosen) for name in METRICS}
             if ranked
             else None,
