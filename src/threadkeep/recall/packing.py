@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
-from threadkeep.search.conversations import label_at_start
+from threadkeep.search.conversations import LABEL
 from threadkeep.text.claims import change_in
 from threadkeep.text.facts import is_filler, is_request
 from threadkeep.text.tokenizing import tokenise
@@ -104,7 +104,7 @@ def is_unchanged(recalled: Memory, memory: Memory, *, value: str | None = None) 
 def _lead(passage: str) -> str:
     """Return what *passage* begins with before its first sentence: how the user said it, or the speaker's name."""
     lead = _said_as(passage)
-    label = None if lead else label_at_start(passage)
+    label = None if lead else LABEL.match(passage)
     return lead if label is None else label[0]
 
 

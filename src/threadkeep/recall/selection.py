@@ -244,6 +244,7 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
     for one in found:
         if one.profile:
             offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
+    offer.brief_from = len(packer.chosen) + SHOWN_WHOLE
     alone = len(found) == 1
     for chunk in _chunks(found[0], request, now=now) if alone else _merged(found, request, now=now):
         offer.take(chunk)
@@ -312,7 +313,11 @@ def packer_for(request: BlockRequest) -> ContextPacker:
 
 
 class _Offer:
-    """Offers memories to a block, best first, and keeps back what can wait until the rest was offered."""
+    """Offers memories to a block, best first, and keeps back what can wait until the rest was offered.
+
+    Attributes:
+        brief_from: How many lines the block has before episodes are cut to what answers.
+    """
 
     def __init__(self, packer: ContextPacker, request: BlockRequest) -> None:
         self._packer = packer
@@ -322,7 +327,7 @@ class _Offer:
         self._asked = frozenset(chain.from_iterable(request.query.terms))
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
-        self._ranked = 0  # lines of the block that are no lines of the profile
+        self.brief_from = SHOWN_WHOLE
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
@@ -341,17 +346,11 @@ class _Offer:
             self._offer(candidate)
 
     def _offer(self, candidate: Recalled) -> bool:
-        """Offer *candidate* as the block shows it; return whether it was taken."""
-        if candidate.slot is not None:
-            return self._offer_line(candidate)
-        memory = excerpt(candidate.memory, self._request.query, brief=self._ranked >= SHOWN_WHOLE)
-        taken = self._offer_line(replace(candidate, memory=memory))
-        self._ranked += taken
-        return taken
-
-    def _offer_line(self, candidate: Recalled) -> bool:
-        """Offer *candidate*, unless it repeats others; return whether it was taken."""
+        """Offer *candidate* as the block shows it, unless it repeats others; return whether it was taken."""
         memory = candidate.memory
+        if candidate.slot is None:
+            memory = excerpt(memory, self._request.query, brief=len(self._packer.chosen) >= self.brief_from)
+            candidate = candidate if memory is candidate.memory else replace(candidate, memory=memory)
         text = normalised(memory.text)
         if memory.kind == "episodic":
             if (

@@ -28,7 +28,8 @@ SESSION_GAP_SECONDS: Final = 6 * 3600.0
 
 _ROLES: Final = {"user": USER, "assistant": ASSISTANT, "tool": TOOL, "document": DOCUMENT}
 _TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "assistant": 0.0}
-_LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]{0,63}(?: [^\W\d_][\w.'’-]{0,63}){0,2}):\s")
+LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]{0,63}(?: [^\W\d_][\w.'’-]{0,63}){0,2}):\s")
+"""The name that a text begins with, as in ``Name: …``; the first group."""
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -86,15 +87,10 @@ def traits_of(
         roles=[_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER for speaker in speakers],
         trust=[_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0 for trust in trusted],
         pinned=[value.get("pinned") is True for value in values],
-        labels=[label[1] if (label := label_at_start(text)) is not None else "" for text in firsts],
+        labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := LABEL.match(text)) else "" for text in firsts],
         asks=["?" in end or "？" in end or "؟" in end for end in ends],
         dated=[text[:MAX_CHARACTERS] if may_tell_of_time(text) else "" for text in firsts],
     )
-
-
-def label_at_start(text: str) -> re.Match[str] | None:
-    """Return the name that *text* begins with, as in ``Name: …``: the name is the first group."""
-    return _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
 
 
 def _first(sources: object) -> Mapping[str, Any]:
