@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -57,6 +58,13 @@ def asking(saver: Any) -> Any:
     graph.add_node("inner", inner.compile())
     graph.add_edge(START, "inner")
     return graph.compile(checkpointer=saver)
+
+
+def aged(saver: InMemorySaver, thread_id: str, moment: str) -> None:
+    """Write the checkpoints of a thread again, as they would be had they been made at *moment*."""
+    for one in [*saver.list(config_of(thread_id))]:
+        parent: Any = one.parent_config or {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
+        saver.put(parent, {**one.checkpoint, "ts": moment}, one.metadata, one.checkpoint["channel_versions"])
 
 
 def history(graph: Any, config: Any) -> list[Any]:
@@ -286,6 +294,27 @@ class TestAdopting:
             titles = {thread.thread_id: thread.title for thread in await tk.threads.list("ana")}
 
         assert titles == {"hers": "I live in Lisbon.", "named": "Where I live"}
+
+    async def test_an_imported_thread_is_as_old_as_its_last_turn(self):
+        """So the list of threads has it where it was; a turn that follows here is the last one from then on."""
+        stock = InMemorySaver()
+        theirs: Any = create_agent(testing.ScriptedModel(), [], checkpointer=stock)
+        theirs.invoke({"messages": [("user", "I live in Lisbon.")]}, config_of("old"))
+        aged(stock, "old", "2021-02-03T09:00:00+00:00")
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            await tk.threads.create("own", owner="ana")
+
+            assert len([one async for one in tk.threads.import_from(stock, owner="ana")]) == 1
+            imported = {thread.thread_id: thread.last_turn_at for thread in await tk.threads.list("ana")}
+            ours: Any = create_agent(testing.ScriptedModel(), [], checkpointer=tk.checkpointer)
+            await ours.ainvoke({"messages": [("user", "Hello.")]}, tk.config(user_id="ana", thread_id="old"))
+            await tk.threads.note_turn("old", question="Hello.", owner="ana")
+            assert len([one async for one in tk.threads.import_from(stock, owner="ana")]) == 1
+            continued = {thread.thread_id: thread.last_turn_at for thread in await tk.threads.list("ana")}
+
+        assert [*imported] == ["own", "old"]
+        assert imported["old"] == datetime(2021, 2, 3, 9, tzinfo=UTC)
+        assert [*continued] == ["old", "own"]
 
     @pytest.mark.parametrize("value", [2, [2]])
     async def test_a_thread_with_something_else_under_messages_is_imported_without_a_title(self, value: Any):

@@ -250,10 +250,12 @@ class ThreadDirectory:
         title: str | None = None,
         pinned: bool | None = None,
         metadata: Mapping[str, Any] | None = None,
+        last_turn_at: datetime | None = None,
     ) -> ListedThread | None:
-        """Change what the list says of a thread, which keeps its place in it; ``None``: it is not listed.
+        """Change what the list says of a thread; ``None``: it is not listed.
 
-        *metadata* is added to what is there; ``None`` leaves each as it is.
+        The thread keeps its place in the list, unless *last_turn_at* is another. *metadata* is added to what is there;
+        ``None`` leaves each as it is.
 
         Raises:
             InvalidInputError: The metadata are invalid; see :func:`checked_metadata`.
@@ -266,8 +268,9 @@ class ThreadDirectory:
             merged = None if metadata is None else checked_metadata({**item.value.get("metadata", {}), **metadata})
             changes = {"title": title, "pinned": pinned, "metadata": merged}
             value = {**item.value, **{name: change for name, change in changes.items() if change is not None}}
-            await self._put(owner, item, value, item.updated_at)
-            return ListedThread.from_item(replace(item, value=value))
+            at = last_turn_at or item.updated_at
+            await self._put(owner, item, value, at)
+            return ListedThread.from_item(replace(item, value=value, updated_at=at))
 
         return await retry_conflicts(change)
 

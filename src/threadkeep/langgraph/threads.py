@@ -21,6 +21,7 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary, TurnMemory
+from threadkeep.memories.codec import moment_of
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.langchain import plain_messages
 from threadkeep.transfer.threads import CopiedThread, ThreadClaims, copy_thread, list_thread_ids, open_saver
@@ -409,6 +410,7 @@ class ThreadService:
                     continue
                 copied = await copy_thread(saver, self._saver, thread_id)
                 await self._entitle(thread_id, named)
+                await self._date(ThreadId(thread_id), named)
                 yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
 
     async def _entitle(self, thread_id: str, owner: Owner) -> None:
@@ -421,6 +423,13 @@ class ThreadService:
             return
         said = next((message.text for message in messages if message.role == "user"), "")
         await self.note_turn(thread_id, question=said, owner=owner)
+
+    async def _date(self, thread_id: ThreadId, owner: Owner) -> None:
+        """List a copied thread at the time of its newest checkpoint, which is its last turn's."""
+        view = await self._view(thread_id, owner)
+        found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
+        if found is not None and (at := moment_of(found.checkpoint["ts"])) is not None:
+            await self._edit(owner, thread_id, scoped=view.is_scoped, last_turn_at=min(at, self._app.clock.now()))
 
     async def export_to(
         self,
