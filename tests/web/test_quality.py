@@ -125,7 +125,7 @@ def test_axe_finds_nothing(open_installed: OpenInstalled, provider: OidcProvider
         panel(page).get_by_role("button").first.click()
         found["menu"] = violations(page)
         page.get_by_role("menuitem", name="Correct").click()
-        found["dialog"] = violations(page)
+        found["editor"] = violations(page)
         page.keyboard.press("Escape")
     for view in ("Memory", "Inbox"):
         page.evaluate(f"location.hash = '#/{view.lower()}'")

@@ -4,6 +4,7 @@ import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { isSessionOver } from "../api/client.ts";
 import { announce } from "../components/announce.ts";
 import { IconButton } from "../components/controls.tsx";
+import { useFocusedRow } from "../components/use-focused-row.ts";
 import { chatAddress } from "../route.ts";
 import { sessionEnded } from "../stores/toasts.ts";
 import { texts } from "../texts.ts";
@@ -80,6 +81,7 @@ function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewPr
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<VirtualizerHandle>(null);
   const [atEnd, setAtEnd] = useState(true);
+  const [kept, keepFocused] = useFocusedRow();
   const { exchanges } = state;
 
   const sought = messageId === null ? -1 : exchanges.findIndex((one) => hasMessage(one, messageId));
@@ -109,11 +111,12 @@ function Exchanges({ chat, state, messageId, shownTurn, onShowTurn }: ChatViewPr
   }
   return (
     <>
-      <div ref={scroller} className="exchanges" role="log" aria-live="off" aria-label={texts.conversation} tabIndex={0} onScroll={onScroll}>
-        <Virtualizer ref={list} scrollRef={scroller}>
+      <div ref={scroller} className="exchanges" role="log" aria-live="off" aria-label={texts.conversation} tabIndex={0} onFocus={keepFocused} onScroll={onScroll}>
+        <Virtualizer ref={list} scrollRef={scroller} keepMounted={kept}>
           {exchanges.map((exchange, index) => (
             <ExchangeView
               key={exchange.key}
+              index={index}
               chat={chat}
               exchange={exchange}
               record={state.records.get(exchange.messageId ?? "")}

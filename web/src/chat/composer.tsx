@@ -35,6 +35,11 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
     setWritten(written);
   }
 
+  function choose(beginning: string) {
+    setText(beginning);
+    field.current?.focus();
+  }
+
   function add(more: Iterable<File>) {
     const selection = addFiles(files, [...more]);
     setFiles(selection.files);
@@ -74,75 +79,93 @@ export function Composer({ chat, state }: { chat: Chat; state: ChatState }) {
   }
 
   return (
-    <form
-      className={`composer ${dragging ? "dragging" : ""}`}
-      onSubmit={(event) => {
-        event.preventDefault();
-        void submit();
-      }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setDragging(true);
-      }}
-      onDragLeave={() => setDragging(false)}
-      onDrop={onDrop}
-    >
-      {dragging ? <p className="drop-hint">{texts.dropFiles}</p> : null}
-      <ul className="refusals">
-        {[...refusals, ...(tooLong ? [texts.messageTooLong(text.length, maxMessageCharacters)] : [])].map((refusal) => (
-          <li key={refusal}>{refusal}</li>
-        ))}
-      </ul>
-      {files.length === 0 ? null : (
-        <ul className="chosen-files">
-          {files.map((file) => (
-            <li key={file.name}>
-              <Icon name="file" />
-              <span>{file.name}</span>
-              <IconButton icon="close" label={texts.removeFile(file.name)} onClick={() => setFiles(files.filter((one) => one !== file))} />
-            </li>
+    <>
+      {state.exchanges.length === 0 && !state.loading && text === "" ? <Suggestions onChoose={choose} /> : null}
+      <form
+        className={`composer ${dragging ? "dragging" : ""}`}
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setDragging(true);
+        }}
+        onDragLeave={() => setDragging(false)}
+        onDrop={onDrop}
+      >
+        {dragging ? <p className="drop-hint">{texts.dropFiles}</p> : null}
+        <ul className="refusals">
+          {[...refusals, ...(tooLong ? [texts.messageTooLong(text.length, maxMessageCharacters)] : [])].map((refusal) => (
+            <li key={refusal}>{refusal}</li>
           ))}
         </ul>
-      )}
-      <textarea
-        ref={field}
-        id="message"
-        rows={1}
-        value={text}
-        aria-label={texts.messageLabel}
-        placeholder={texts.messagePlaceholder}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={onKeyDown}
-        onPaste={onPaste}
-        autoFocus
-      />
-      <div className="composer-bar">
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          accept={accepted}
-          onChange={(event) => {
-            add(event.target.files ?? []);
-            event.target.value = "";
-          }}
-        />
-        <IconButton icon="attach" label={texts.attach} onClick={() => picker.current?.click()} />
-        <label className="switch" title={texts.notRememberedHint}>
-          <input type="checkbox" role="switch" checked={memory} onChange={(event) => setMemory(event.target.checked)} />
-          <span className="track" aria-hidden="true" />
-          {texts.remember}
-        </label>
-        <span className="grow" />
-        {busy ? (
-          <IconButton icon="stop" className="primary" label={texts.stop} onClick={() => void chat.stop()} />
-        ) : (
-          <button type="submit" className="icon-button primary" aria-label={texts.send} title={texts.send} disabled={!ready}>
-            <Icon name="send" />
-          </button>
+        {files.length === 0 ? null : (
+          <ul className="chosen-files">
+            {files.map((file) => (
+              <li key={file.name}>
+                <Icon name="file" />
+                <span>{file.name}</span>
+                <IconButton icon="close" label={texts.removeFile(file.name)} onClick={() => setFiles(files.filter((one) => one !== file))} />
+              </li>
+            ))}
+          </ul>
         )}
-      </div>
-    </form>
+        <textarea
+          ref={field}
+          id="message"
+          rows={1}
+          value={text}
+          aria-label={texts.messageLabel}
+          placeholder={texts.messagePlaceholder}
+          onChange={(event) => setText(event.target.value)}
+          onKeyDown={onKeyDown}
+          onPaste={onPaste}
+          autoFocus
+        />
+        <div className="composer-bar">
+          <input
+            ref={picker}
+            type="file"
+            multiple
+            hidden
+            accept={accepted}
+            onChange={(event) => {
+              add(event.target.files ?? []);
+              event.target.value = "";
+            }}
+          />
+          <IconButton icon="attach" label={texts.attach} onClick={() => picker.current?.click()} />
+          <label className="switch" title={texts.notRememberedHint}>
+            <input type="checkbox" role="switch" checked={memory} onChange={(event) => setMemory(event.target.checked)} />
+            <span className="track" aria-hidden="true" />
+            {texts.remember}
+          </label>
+          <span className="grow" />
+          {busy ? (
+            <IconButton icon="stop" className="primary" label={texts.stop} onClick={() => void chat.stop()} />
+          ) : (
+            <button type="submit" className="icon-button primary" aria-label={texts.send} title={texts.send} disabled={!ready}>
+              <Icon name="send" />
+            </button>
+          )}
+        </div>
+      </form>
+    </>
+  );
+}
+
+/** Beginnings of a first message; the user completes and sends it. */
+function Suggestions({ onChoose }: { onChoose: (beginning: string) => void }) {
+  return (
+    <ul className="suggestions" aria-label={texts.suggestions}>
+      {texts.beginnings.map((beginning) => (
+        <li key={beginning}>
+          <button type="button" onClick={() => onChoose(beginning)}>
+            {beginning.endsWith(" ") ? `${beginning}…` : beginning}
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }

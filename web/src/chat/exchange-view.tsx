@@ -1,6 +1,6 @@
 // What the user said, the reply with its tools, and the line that says what memory had to do with it.
 import { memo, useState } from "react";
-import { IconButton, TextDialog } from "../components/controls.tsx";
+import { IconButton, TextEditor } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { MarkdownText } from "../components/markdown.tsx";
 import { replyText, type ReplyPart, type ToolCall } from "../events/turn.ts";
@@ -15,6 +15,8 @@ import type { TurnRecord } from "./turn-memory.ts";
 interface ExchangeViewProps {
   chat: Chat;
   exchange: Exchange;
+  /** Its place in the list. */
+  index: number;
   record: TurnRecord | undefined;
   branch: BranchPoint | undefined;
   last: boolean;
@@ -25,12 +27,12 @@ interface ExchangeViewProps {
 }
 
 export const ExchangeView = memo(function ExchangeView(props: ExchangeViewProps) {
-  const { chat, exchange, record, branch, last, busy, soughtMessage, shown, onShowTurn } = props;
+  const { chat, exchange, index, record, branch, last, busy, soughtMessage, shown, onShowTurn } = props;
   const turn = lastTurn(exchange);
   const running = turn.status === "running";
   const parts = partsOf(exchange);
   return (
-    <article className={`exchange ${shown ? "shown" : ""}`}>
+    <article className={`exchange ${shown ? "shown" : ""}`} data-index={index}>
       <UserMessage {...props} sought={soughtMessage !== null && soughtMessage === exchange.messageId} />
       <div className="reply" aria-busy={running}>
         <h2 className="unseen">{texts.agent}</h2>
@@ -77,23 +79,22 @@ function UserMessage({ chat, exchange, branch, busy, sought }: ExchangeViewProps
           ))}
         </ul>
       )}
-      <p>{exchange.question}</p>
+      {edits ? (
+        <TextEditor
+          label={texts.editTitle}
+          text={exchange.question}
+          action={texts.editAction}
+          onSubmit={(text) => void chat.edit(exchange, text)}
+          onClose={() => setEdits(false)}
+        />
+      ) : (
+        <p>{exchange.question}</p>
+      )}
       <div className="question-bar">
         {exchange.memory ? null : <span className="badge" title={texts.notRememberedHint}>{texts.notRemembered}</span>}
         {branch === undefined || branch.tips.length < 2 ? null : <Branches chat={chat} branch={branch} busy={busy} />}
         {branch === undefined ? null : <IconButton icon="edit" label={texts.edit} disabled={busy} onClick={() => setEdits(true)} />}
       </div>
-      {edits ? (
-        <TextDialog
-          title={texts.editTitle}
-          label={texts.messageLabel}
-          text={exchange.question}
-          action={texts.editAction}
-          rows={5}
-          onSubmit={(text) => void chat.edit(exchange, text)}
-          onClose={() => setEdits(false)}
-        />
-      ) : null}
     </div>
   );
 }

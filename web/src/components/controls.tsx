@@ -184,6 +184,61 @@ export function Confirm({ title, text, action, children, onConfirm, onClose }: C
   );
 }
 
+interface TextEditorProps {
+  label: string;
+  text: string;
+  action: string;
+  onSubmit: (text: string) => void;
+  onClose: () => void;
+}
+
+/** Changes a text where it stands: Enter keeps the new one, Escape the old one; the focus returns to where it was. */
+export function TextEditor({ label, text, action, onSubmit, onClose }: TextEditorProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    field.current?.focus();
+    field.current?.setSelectionRange(text.length, text.length);
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  function submit() {
+    const written = field.current?.value.trim() ?? "";
+    if (written === "") return;
+    onClose();
+    onSubmit(written);
+  }
+  function onKeyDown(event: KeyboardEvent) {
+    if (event.nativeEvent.isComposing) return;
+    if (event.key === "Escape") onClose();
+    else if (event.key === "Enter" && !event.shiftKey && event.target === field.current) submit();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+  return (
+    <form
+      className="editor"
+      onKeyDown={onKeyDown}
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <textarea ref={field} aria-label={label} defaultValue={text} rows={2} />
+      <div className="actions">
+        <button type="button" onClick={onClose}>
+          {texts.cancel}
+        </button>
+        <button type="submit" className="primary">
+          {action}
+        </button>
+      </div>
+    </form>
+  );
+}
+
 interface TextDialogProps {
   title: string;
   label: string;

@@ -1,7 +1,7 @@
 // What waits for the user's decision, with the message it rests on; keys decide without the mouse.
 import { useEffect, useRef, useState } from "react";
 import { call } from "../api/client.ts";
-import { Dialog, IconButton, TextDialog } from "../components/controls.tsx";
+import { Dialog, IconButton, TextEditor } from "../components/controls.tsx";
 import { Away, Empty, Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
 import { chatAddress } from "../route.ts";
@@ -17,7 +17,7 @@ export default function InboxView({ user }: { user: User }) {
   const away = useStore(inboxAway);
   const [place, setPlace] = useState(0);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [edits, setEdits] = useState<Proposal | null>(null);
+  const [edits, setEdits] = useState<string | null>(null);
   const [keys, setKeys] = useState(false);
   const list = useRef<HTMLUListElement>(null);
   const canDecide = user.scopes.has("memory:review");
@@ -37,7 +37,7 @@ export default function InboxView({ user }: { user: User }) {
       else if (!canDecide) return;
       else if (event.key === "a") void decide(current.proposal_id, true);
       else if (event.key === "r") void decide(current.proposal_id, false);
-      else if (event.key === "e") setEdits(current);
+      else if (event.key === "e") setEdits(current.proposal_id);
       else return;
       event.preventDefault();
     }
@@ -87,7 +87,7 @@ export default function InboxView({ user }: { user: User }) {
             </>
           )}
           {waiting.length === 0 ? null : (
-            <button type="button" onClick={() => setKeys(true)}>
+            <button type="button" className="with-keyboard" onClick={() => setKeys(true)}>
               {texts.keys}
             </button>
           )}
@@ -106,21 +106,11 @@ export default function InboxView({ user }: { user: User }) {
             canDecide={canDecide}
             onFocus={() => setPlace(index)}
             onToggle={() => toggle(one.proposal_id)}
-            onEdit={() => setEdits(one)}
+            edits={edits === one.proposal_id}
+            onEdit={(starts) => setEdits(starts ? one.proposal_id : null)}
           />
         ))}
       </ul>
-      {edits === null ? null : (
-        <TextDialog
-          title={texts.correctTitle}
-          label={texts.memoryText}
-          text={edits.text}
-          action={texts.approve}
-          rows={3}
-          onSubmit={(text) => void decide(edits.proposal_id, true, text)}
-          onClose={() => setEdits(null)}
-        />
-      )}
       {keys ? (
         <Dialog title={texts.keys} onClose={() => setKeys(false)}>
           <p>{texts.inboxHint}</p>
@@ -137,10 +127,11 @@ interface ProposalRowProps {
   canDecide: boolean;
   onFocus: () => void;
   onToggle: () => void;
-  onEdit: () => void;
+  edits: boolean;
+  onEdit: (starts: boolean) => void;
 }
 
-function ProposalRow({ proposal, current, selected, canDecide, onFocus, onToggle, onEdit }: ProposalRowProps) {
+function ProposalRow({ proposal, current, selected, canDecide, edits, onFocus, onToggle, onEdit }: ProposalRowProps) {
   const source = proposal.sources.at(-1);
   return (
     <li tabIndex={-1} className={`memory proposal-row ${current ? "current" : ""}`} onFocus={onFocus}>
@@ -151,7 +142,17 @@ function ProposalRow({ proposal, current, selected, canDecide, onFocus, onToggle
             <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
           </p>
         )}
-        <p className="statement">{proposal.text}</p>
+        {edits ? (
+          <TextEditor
+            label={texts.memoryText}
+            text={proposal.text}
+            action={texts.approve}
+            onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
+            onClose={() => onEdit(false)}
+          />
+        ) : (
+          <p className="statement">{proposal.text}</p>
+        )}
         {source?.thread_id ? <Evidence threadId={source.thread_id} messageId={source.message_id} statement={proposal.text} /> : null}
         <p className="memory-source">
           <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>
@@ -161,9 +162,9 @@ function ProposalRow({ proposal, current, selected, canDecide, onFocus, onToggle
         </p>
       </div>
       {canDecide ? (
-        <div className="row-actions">
+        <div className="row-actions" hidden={edits}>
           <IconButton icon="check" label={texts.approve} onClick={() => void decide(proposal.proposal_id, true)} />
-          <IconButton icon="edit" label={texts.edit} onClick={onEdit} />
+          <IconButton icon="edit" label={texts.edit} onClick={() => onEdit(true)} />
           <IconButton icon="close" label={texts.reject} onClick={() => void decide(proposal.proposal_id, false)} />
         </div>
       ) : null}

@@ -29,5 +29,34 @@ export function groupEpisodes(shown: readonly Shown[]): Grouped[] {
   return kept.map(({ one, episodes }) => ({ ...one, episodes }));
 }
 
+export interface Row extends Grouped {
+  day: string | null;
+}
+
+export interface ListRow extends Omit<Row, "memory"> {
+  /** null: messages only, which stand in *episodes*. */
+  memory: Memory | null;
+}
+
+const mostMessages = 10;
+
+/** Put messages that follow each other, and that no memory of the list comes from, into one row. */
+export function foldMessages(rows: readonly Row[]): ListRow[] {
+  const folded: ListRow[] = [];
+  let open: Memory[] | null = null;
+  for (const row of rows) {
+    if (row.memory.kind !== "episodic") {
+      folded.push(row);
+      open = null;
+    } else if (open !== null && row.day === null && open.length < mostMessages) {
+      open.push(row.memory);
+    } else {
+      open = [row.memory];
+      folded.push({ ...row, memory: null, episodes: open });
+    }
+  }
+  return folded;
+}
+
 const messagesOf = (memory: Memory): string[] =>
   memory.sources.flatMap((source) => (source.message_id === null ? [] : [`${source.thread_id} ${source.message_id}`]));

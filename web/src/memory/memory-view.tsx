@@ -5,6 +5,7 @@ import { call, send, type Schemas } from "../api/client.ts";
 import { Confirm, IconButton, Menu, TextDialog } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { Away, Empty, Page } from "../components/page.tsx";
+import { useFocusedRow } from "../components/use-focused-row.ts";
 import { useLoaded } from "../components/use-loaded.ts";
 import { closeness } from "../panel/match.ts";
 import { MemoryCard } from "../panel/memory-card.tsx";
@@ -15,7 +16,7 @@ import { useStore } from "../stores/store.ts";
 import { threads } from "../stores/threads.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
-import { groupEpisodes, type Grouped, type Shown } from "./episodes.ts";
+import { foldMessages, groupEpisodes, type Grouped, type Row, type Shown } from "./episodes.ts";
 import { MemoryDetail } from "./memory-detail.tsx";
 import { Tombstones } from "./tombstones.tsx";
 
@@ -64,22 +65,24 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
           <Icon name="search" />
           <input type="search" aria-label={texts.searchMemories} placeholder={texts.searchMemories} value={query} onChange={(event) => setQuery(event.target.value)} />
         </label>
-        <FilterSelect label={texts.filterKind} any={texts.anyKind} options={useKindNames()} value={filters.kind} onChange={(kind) => set("kind", kind)} />
-        <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
-        <FilterSelect
-          label={texts.filterTime}
-          any={texts.anyTime}
-          options={{ 1: texts.lastDay, 7: texts.lastWeek, 30: texts.lastMonth }}
-          value={filters.days?.toString()}
-          onChange={(days) => set("days", days === undefined ? undefined : Number(days))}
-        />
-        <ThreadFilter value={filters.thread} onChange={(thread) => set("thread", thread)} />
-        <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => set("pinned", filters.pinned ? undefined : true)}>
-          {texts.onlyPinned}
-        </button>
-        <button type="button" aria-pressed={byDay} disabled={sought !== ""} onClick={() => setByDay(!byDay)}>
-          {texts.timeline}
-        </button>
+        <div className="chips">
+          <FilterSelect label={texts.filterKind} any={texts.anyKind} options={useKindNames()} value={filters.kind} onChange={(kind) => set("kind", kind)} />
+          <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
+          <FilterSelect
+            label={texts.filterTime}
+            any={texts.anyTime}
+            options={{ 1: texts.lastDay, 7: texts.lastWeek, 30: texts.lastMonth }}
+            value={filters.days?.toString()}
+            onChange={(days) => set("days", days === undefined ? undefined : Number(days))}
+          />
+          <ThreadFilter value={filters.thread} onChange={(thread) => set("thread", thread)} />
+          <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => set("pinned", filters.pinned ? undefined : true)}>
+            {texts.onlyPinned}
+          </button>
+          <button type="button" aria-pressed={byDay} disabled={sought !== ""} onClick={() => setByDay(!byDay)}>
+            {texts.timeline}
+          </button>
+        </div>
       </div>
       {list.error === null ? null : <Away what={texts.memory} onRetry={list.reload} />}
       {list.shown?.length === 0 ? (
@@ -89,7 +92,7 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
           <Empty icon="search" title={texts.noMemoriesFound} hint={texts.noMemoriesFoundHint} />
         )
       ) : null}
-      <Rows shown={list.shown ?? []} byDay={byDay && sought === ""} canChange={canChange} onEnd={list.more} />
+      <Rows shown={list.shown ?? []} folds={sought === "" && filters.kind === undefined} byDay={byDay && sought === ""} canChange={canChange} onEnd={list.more} />
       {tombstones ? <Tombstones canLift={user.scopes.has("memory:review")} onClose={() => setTombstones(false)} /> : null}
     </Page>
   );
@@ -181,8 +184,21 @@ function useMemories(sought: string, filters: Filters) {
 
 const midnight = (): number => new Date().setHours(0, 0, 0, 0);
 
-function Rows({ shown, byDay, canChange, onEnd }: { shown: readonly Shown[]; byDay: boolean; canChange: boolean; onEnd: () => void }) {
-  const rows = useMemo(() => withDays(groupEpisodes(shown), byDay), [shown, byDay]);
+interface RowsProps {
+  shown: readonly Shown[];
+  /** Whether messages without a memory are folded. */
+  folds: boolean;
+  byDay: boolean;
+  canChange: boolean;
+  onEnd: () => void;
+}
+
+function Rows({ shown, folds, byDay, canChange, onEnd }: RowsProps) {
+  const rows = useMemo(() => {
+    const all = withDays(groupEpisodes(shown), byDay);
+    return folds ? foldMessages(all) : all;
+  }, [shown, folds, byDay]);
+  const [kept, keepFocused] = useFocusedRow();
   const list = useRef<VListHandle>(null);
   const end = useRef(onEnd);
   end.current = onEnd;
@@ -192,20 +208,26 @@ function Rows({ shown, byDay, canChange, onEnd }: { shown: readonly Shown[]; byD
   }, []);
   useEffect(toEnd, [rows, toEnd]); // grouping may leave fewer rows than the window has room for
   return (
-    <VList ref={list} className="memory-rows" role="list" aria-label={texts.memory} tabIndex={0} data={rows} onScroll={toEnd}>
-      {({ memory, score, episodes, day }) => (
-        <div key={memory.memory_id} role="none" className="memory-row">
+    <VList ref={list} className="memory-rows" role="list" aria-label={texts.memory} tabIndex={0} data={rows} keepMounted={kept} onFocus={keepFocused} onScroll={toEnd}>
+      {({ memory, score, episodes, day }, index) => (
+        <div key={memory?.memory_id ?? `said-${episodes[0]?.memory_id}`} role="none" className="memory-row" data-index={index}>
           {day === null ? null : <h2>{day}</h2>}
-          <MemoryCard memoryId={memory.memory_id} text={memory.text} kind={memory.kind} label={labelOf(memory)} source={sourceOf(memory)} canChange={canChange} links>
-            {score === null ? null : (
-              <p className="why">
-                <span className="closeness" title={texts.score(score)}>
-                  {closeness(score)}
-                </span>
-              </p>
-            )}
-            {episodes.length === 0 ? null : <Episodes episodes={episodes} canChange={canChange} />}
-          </MemoryCard>
+          {memory === null ? (
+            <div role="listitem" className="said-alone">
+              <Episodes title={texts.saidAlone(episodes.length)} episodes={episodes} canChange={canChange} />
+            </div>
+          ) : (
+            <MemoryCard memoryId={memory.memory_id} text={memory.text} kind={memory.kind} label={labelOf(memory)} source={sourceOf(memory)} canChange={canChange} links>
+              {score === null ? null : (
+                <p className="why">
+                  <span className="closeness" title={texts.score(score)}>
+                    {closeness(score)}
+                  </span>
+                </p>
+              )}
+              {episodes.length === 0 ? null : <Episodes title={texts.episodesOf(episodes.length)} episodes={episodes} canChange={canChange} />}
+            </MemoryCard>
+          )}
         </div>
       )}
     </VList>
@@ -216,8 +238,6 @@ function labelOf(memory: Memory): string {
   const kind = texts.kindNames[memory.kind] ?? memory.kind;
   return memory.status === "active" ? kind : `${kind} · ${texts.states[memory.status] ?? memory.status}`;
 }
-
-type Row = Grouped & { day: string | null };
 
 /** Put the day of the last change above the first memory of it: the order of the list. */
 function withDays(groups: readonly Grouped[], byDay: boolean): Row[] {
@@ -231,12 +251,13 @@ function withDays(groups: readonly Grouped[], byDay: boolean): Row[] {
 }
 
 /** The words that a fact was learnt from: they are memories of their own, and say the same. */
-function Episodes({ episodes, canChange }: { episodes: readonly Memory[]; canChange: boolean }) {
+function Episodes({ title, episodes, canChange }: { title: string; episodes: readonly Memory[]; canChange: boolean }) {
+  const [open, setOpen] = useState(false);
   return (
-    <details className="episodes">
-      <summary>{texts.episodesOf(episodes.length)}</summary>
-      <ul>
-        {episodes.map((one) => (
+    <details className="episodes" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{title}</summary>
+      <ul hidden={!open}>
+        {(open ? episodes : []).map((one) => (
           <MemoryCard key={one.memory_id} memoryId={one.memory_id} text={one.text} kind={one.kind} source={sourceOf(one)} canChange={canChange} links />
         ))}
       </ul>

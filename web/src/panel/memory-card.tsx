@@ -1,6 +1,6 @@
 // One memory with what can be done with it; views that show the same memory change together.
 import { useState, type ReactNode } from "react";
-import { Menu, TextDialog, type MenuItem } from "../components/controls.tsx";
+import { Menu, TextEditor, type MenuItem } from "../components/controls.tsx";
 import { Icon } from "../components/icon.tsx";
 import { chatAddress, memoryAddress } from "../route.ts";
 import { correctMemory, forgetMemory, memories, neverRemember, pinMemory } from "../stores/memories.ts";
@@ -59,9 +59,19 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, before = n
   return (
     <li className="memory">
       <div className="memory-head">
-        <p>
-          {before === null || before === now ? null : <del>{before}</del>} {now === text || text === before ? null : <del>{text}</del>} {now}
-        </p>
+        {asks === "correct" ? (
+          <TextEditor
+            label={texts.memoryText}
+            text={now}
+            action={texts.save}
+            onSubmit={(written) => void correctMemory(memoryId, written)}
+            onClose={() => setAsks(null)}
+          />
+        ) : (
+          <p>
+            {before === null || before === now ? null : <del>{before}</del>} {now === text || text === before ? null : <del>{text}</del>} {now}
+          </p>
+        )}
         {canChange ? <Menu label={texts.memoryMenu(now)} items={items} /> : null}
       </div>
       {children}
@@ -71,17 +81,6 @@ export function MemoryCard({ memoryId, text, kind, source, canChange, before = n
         {source === null ? null : <SourceLine source={source} speaker={speaker} />}
         {links ? <a href={memoryAddress(memoryId)}>{texts.details}</a> : null}
       </p>
-      {asks === "correct" ? (
-        <TextDialog
-          title={texts.correctTitle}
-          label={texts.memoryText}
-          text={now}
-          action={texts.save}
-          rows={3}
-          onSubmit={(written) => void correctMemory(memoryId, written)}
-          onClose={() => setAsks(null)}
-        />
-      ) : null}
       {asks === "forget" ? (
         <ForgetDialog
           memoryId={memoryId}

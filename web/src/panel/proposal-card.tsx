@@ -1,6 +1,6 @@
 // A proposal with what it would replace and why it waits; the user approves, edits or rejects it.
 import { useState } from "react";
-import { TextDialog } from "../components/controls.tsx";
+import { TextEditor } from "../components/controls.tsx";
 import { chatAddress } from "../route.ts";
 import { decide, type Proposal } from "../stores/memories.ts";
 import { texts } from "../texts.ts";
@@ -23,7 +23,17 @@ export function ProposalCard({ proposal, question, canDecide }: ProposalCardProp
           <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
         </p>
       )}
-      <p>{proposal.text}</p>
+      {edits ? (
+        <TextEditor
+          label={texts.memoryText}
+          text={proposal.text}
+          action={texts.approve}
+          onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
+          onClose={() => setEdits(false)}
+        />
+      ) : (
+        <p>{proposal.text}</p>
+      )}
       {question !== null ? (
         <Quote text={question} statement={proposal.text} />
       ) : source?.thread_id ? (
@@ -35,7 +45,7 @@ export function ProposalCard({ proposal, question, canDecide }: ProposalCardProp
         {source?.thread_id ? <a href={chatAddress(source.thread_id, source.message_id)}>{texts.source}</a> : null}
       </p>
       {canDecide ? (
-        <div className="actions">
+        <div className="actions" hidden={edits}>
           <button type="button" onClick={() => void decide(proposal.proposal_id, false)}>
             {texts.reject}
           </button>
@@ -46,17 +56,6 @@ export function ProposalCard({ proposal, question, canDecide }: ProposalCardProp
             {texts.approve}
           </button>
         </div>
-      ) : null}
-      {edits ? (
-        <TextDialog
-          title={texts.correctTitle}
-          label={texts.memoryText}
-          text={proposal.text}
-          action={texts.approve}
-          rows={3}
-          onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
-          onClose={() => setEdits(false)}
-        />
       ) : null}
     </li>
   );
