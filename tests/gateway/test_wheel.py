@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import subprocess
 import sys
 import zipfile
@@ -72,17 +74,24 @@ class NodeProvider:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an unpacked wheel."""
-    return unpacked_wheel(tmp_path_factory.mktemp("wheel"))
+    return unpacked_wheel(tmp_path_factory, "wheel")
 
 
-def unpacked_wheel(folder: Path) -> Path:
-    """Build the wheel, and return the folder below *folder* that it is unpacked in."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder / "site")
-    return folder / "site"
+def unpacked_wheel(factory: pytest.TempPathFactory, name: str) -> Path:
+    """Build the wheel and unpack it, once for all workers of this run; return the folder of its packages."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    site = folder / "site"
+    with (folder / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not site.exists():
+            command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            (wheel,) = folder.glob("*.whl")
+            with zipfile.ZipFile(wheel) as packed:
+                packed.extractall(site)
+    return site
 
 
 async def until_refused(browser: Browser) -> httpx.Response:

@@ -98,11 +98,13 @@ class Site:
         self.browser = browser
         self._contexts: list[BrowserContext] = []
 
-    def open(self, user: str = "ana", **options: Any) -> Page:
-        """Return a page of a browser in which *user* has signed in."""
+    def open(self, user: str = "ana", *, script: str = "", **options: Any) -> Page:
+        """Return a page of a browser in which *user* has signed in; *script* runs first in every document."""
         context = self.browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
         self._contexts.append(context)
         context.set_default_timeout(PATIENCE_MILLISECONDS)
+        if script:
+            context.add_init_script(script)
         page = context.new_page()
         page.on("request", lambda request: self._note(request.url))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
@@ -172,7 +174,7 @@ def open_site(browser: Browser, provider: OidcProvider, tmp_path: Path) -> Itera
 def package(assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an unpacked wheel with the built page."""
     del assets
-    return unpacked_wheel(tmp_path_factory.mktemp("wheel"))
+    return unpacked_wheel(tmp_path_factory, "wheel-with-page")
 
 
 @pytest.fixture

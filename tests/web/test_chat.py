@@ -169,14 +169,6 @@ class TestThreads:
         expect(rows).to_have_count(1)
         expect(page.get_by_text("What shall we talk about?")).to_be_visible()
 
-    def test_a_conversation_that_is_gone_says_so(self, open_site: OpenSite):
-        site = open_site()
-        page = site.open()
-        page.goto(f"{site.network.origin}/#/chat/none")
-        expect(page.get_by_text("This conversation was deleted.")).to_be_visible()
-        page.get_by_role("main").get_by_role("link", name="New chat").click()
-        expect(page.get_by_text("What shall we talk about?")).to_be_visible()
-
     def test_a_conversation_deleted_in_another_tab_says_so_and_keeps_the_draft(self, open_site: OpenSite):
         site = open_site()
         page = site.open()
@@ -188,8 +180,12 @@ class TestThreads:
         tab.get_by_role("menuitem", name="Delete").click()
         tab.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_text("This conversation was deleted.")).to_be_visible()
+        address = page.url
         page.get_by_role("main").get_by_role("link", name="New chat").click()
         expect(page.get_by_label("Message", exact=True)).to_have_value("A long thought")
+        page.goto(address)
+        page.reload()
+        expect(page.get_by_text("This conversation was deleted.")).to_be_visible()
 
 
 class TestTurns:
@@ -287,12 +283,13 @@ CALL = {"name": "refund", "args": {"euros": 500}, "id": "c1"}
 def agent_that_asks(tk: Any) -> Any:
     view = tk.per_run_owner()
     asks: Any = HumanInTheLoopMiddleware(interrupt_on={"refund": True})
-    model = ScriptedModel(replies=(AIMessage("", tool_calls=[CALL]), "Done."))
+    asked = AIMessage("", tool_calls=[CALL])
+    model = ScriptedModel(replies=(asked, "Done.", asked, "Done."))
     return create_agent(model, tools=[refund], middleware=[asks, view.middleware()], checkpointer=view.checkpointer)
 
 
 class TestQuestions:
-    def test_a_use_of_a_tool_is_edited_and_approved(self, open_site: OpenSite):
+    def test_a_use_of_a_tool_is_edited_and_approved_and_another_rejected(self, open_site: OpenSite):
         """A page that is opened later shows the question, too."""
         site = open_site(graph=agent_that_asks)
         page = site.open()
@@ -310,6 +307,11 @@ class TestQuestions:
         expect(page.locator(".reply")).to_contain_text("Done.")
         page.get_by_text("Tool: refund").last.click()
         expect(page.locator(".tool")).to_contain_text(["Paid 5 euros."])
+        begin_chat(page)
+        say(page, "Refund me")
+        card.get_by_role("button", name="Reject").click()
+        expect(page.locator(".reply")).to_contain_text("Done.")
+        assert "Paid" not in page.locator(".reply").inner_text()
 
 
 class TestSession:

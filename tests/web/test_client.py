@@ -1,4 +1,4 @@
-"""The sources of the page: its types, which are those of the gateway's OpenAPI, and its pure functions."""
+"""The sources of the page: its types of the API, which are those of the gateway's OpenAPI, and its pure functions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def test_the_types_of_the_client_are_current():
 
 
 @pytest.mark.usefixtures("assets")
-def test_the_types_and_pure_parts_of_the_page_are_right():
-    """TypeScript's compiler, and Node's test runner with properties of the event reducer and other pure functions."""
+def test_the_pure_parts_of_the_page_are_right():
+    """Properties of the event reducer and other pure functions; the build of the page has checked the types."""
     web.npm("run", "--silent", "test")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from pathlib import Path
+from typing import Final
 
 import pytest
 from playwright.sync_api import expect
@@ -14,6 +15,14 @@ from tests.web.pages import begin_chat, open_privacy, open_view, say
 from threadkeep.testing import ScriptedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+AWAY: Final = (
+    ("memory", r"/api/memories\?", "Memory"),
+    ("inbox", r"/api/proposals", "Inbox"),
+    ("inbox", r"/api/threads\?", "Conversations"),
+    ("privacy", "/api/me/privacy", "What is kept"),
+)
+"""A view, the requests that are answered with 503, and the part that the view names."""
 
 
 class TestPrivacy:
@@ -76,37 +85,21 @@ class TestPrivacy:
         assert len(site.gateway.tk.sync.memories.list(owner=site.owner("bo"))) == 1
         assert site.problems == []
 
-    @pytest.mark.parametrize(
-        ("view", "address", "part"),
-        [
-            ("Memory", r"/api/memories\?", "Memory"),
-            ("Inbox", r"/api/proposals", "Inbox"),
-            ("Inbox", r"/api/threads\?", "Conversations"),
-        ],
-    )
-    def test_a_view_names_the_part_that_is_away(self, open_site: OpenSite, view: str, address: str, part: str):
+    def test_a_view_names_the_part_that_is_away_and_shows_the_rest(self, open_site: OpenSite):
         """It does not say that there is nothing, and reads the part again when the user asks."""
         site = open_site()
         page = site.open()
-        page.route(re.compile(address), lambda route: route.fulfill(status=503, json={"code": "x", "detail": "x"}))
-        page.evaluate(f"location.hash = '#/{view.lower()}'")
-        page.reload()
-        away = page.get_by_role("alert").filter(has_text=f"“{part}” cannot be read now; the rest works.")
-        expect(away).to_be_visible()
-        assert part != "Inbox" or page.get_by_text("Nothing waits for you.").count() == 0
-        page.unroute(re.compile(address))
-        away.get_by_role("button", name="Try again").click()
-        expect(away).to_have_count(0)
-
-    def test_a_part_that_is_away_leaves_the_rest(self, open_site: OpenSite):
-        site = open_site()
-        page = site.open()
-        page.route(
-            re.compile("/api/me/privacy"), lambda route: route.fulfill(status=503, json={"code": "x", "detail": "x"})
-        )
-        open_privacy(page)
-        expect(page.get_by_role("alert")).to_contain_text("“What is kept” cannot be read now; the rest works.")
-        expect(page.get_by_role("switch")).to_be_checked()
-        page.unroute(re.compile("/api/me/privacy"))
-        page.get_by_role("alert").get_by_role("button", name="Try again").click()
+        for view, address, part in AWAY:
+            route = re.compile(address)
+            page.route(route, lambda one: one.fulfill(status=503, json={"code": "x", "detail": "x"}))
+            page.evaluate(f"location.hash = '#/{view}'")
+            page.reload()
+            away = page.get_by_role("alert").filter(has_text=f"“{part}” cannot be read now; the rest works.")
+            expect(away).to_be_visible()
+            assert part != "Inbox" or page.get_by_text("Nothing waits for you.").count() == 0
+            if view == "privacy":
+                expect(page.get_by_role("switch")).to_be_checked()
+            page.unroute(route)
+            away.get_by_role("button", name="Try again").click()
+            expect(away).to_have_count(0)
         expect(page.get_by_role("group", name="Who receives text")).to_be_visible()

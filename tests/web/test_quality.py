@@ -1,49 +1,28 @@
-"""What the page weighs, that it needs no mouse, and that axe finds nothing."""
+"""What the page weighs, that it needs no mouse, and what it does with a server of another version."""
 
 from __future__ import annotations
 
 import gzip
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.gateway.dead_turns import add_dead_turn
-from tests.gateway.oidc import OidcProvider
-from tests.web.conftest import OpenInstalled, OpenSite
-from tests.web.pages import LAYOUT, SlowModel, begin_chat, open_privacy, open_view, panel, say
-from tools import web
+from tests.web.conftest import OpenSite
+from tests.web.pages import LAYOUT, SlowModel, begin_chat, open_view, panel, say
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-AXE = web.SOURCES / "node_modules" / "axe-core" / "axe.min.js"
 FIRST_LOAD_BYTES = 180_000
 FIRST_LOAD_REQUESTS = 6
 EMPTY = "<!doctype html><html lang=en><title>Empty</title><p>Empty"
-MARKDOWN = (
-    "# Plan\n\n1. Walk\n2. [Rest](https://example.com)\n\n```\ncode\n```\n\n"
-    "| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x] done"
-)
 FOCUSED_NAME = """() => {
     const element = document.activeElement;
     return element.ariaLabel || element.labels?.[0]?.textContent || element.textContent;
 }"""
-LOOKS: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"color_scheme": "dark", "viewport": {"width": 390, "height": 800}},
-}
-
-
-def violations(page: Page) -> list[str]:
-    """Return what axe finds on the page, with the elements, targets below 24 pixels, and what stands out sideways."""
-    page.wait_for_timeout(300)  # colours that are in transition are no colours of the design
-    page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("async () => (await axe.run()).violations")
-    return [f"{one['id']}: {[node['html'][:200] for node in one['nodes']]}" for one in found] + page.evaluate(LAYOUT)
 
 
 MEASURE = """() => new Promise((done) => {
@@ -86,67 +65,6 @@ def test_the_first_load(open_site: OpenSite, assets: Path, capsys: pytest.Captur
     assert 0 < size <= FIRST_LOAD_BYTES
 
 
-def operator_violations(page: Page, label: str) -> dict[str, list[str]]:
-    """Return what axe finds in the view for operators that shows an owner, and in a dialog of it."""
-    page.evaluate("label => { location.hash = `#/operator/${encodeURIComponent(label)}` }", label)
-    for name in ("Parts of the service", "Turns not learnt from", "Audit"):
-        page.get_by_role("group", name=name).wait_for()
-    for table in page.get_by_text("As a table").all():
-        table.click()
-    found = {"operator": violations(page)}
-    page.get_by_role("button", name="Suspend").click()
-    found["suspend"] = violations(page)
-    page.keyboard.press("Escape")
-    return found
-
-
-@pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(open_installed: OpenInstalled, provider: OidcProvider, tmp_path: Path, look: str):
-    """In every view, with what it shows filled."""
-    provider.groups["ana"] = ["staff"]
-    site = open_installed(MARKDOWN, THREADKEEP_GROUP_SCOPES='{"staff": ["admin"]}')
-    for thread_id in ("one", "two"):
-        add_dead_turn(f"sqlite:///{tmp_path / 'memory.db'}", site.owner("bo"), "I live in Quito.", thread_id)
-    page = site.open(**LOOKS[look])
-    found = {"empty": violations(page)}
-    say(page, "I live in Rome. Always answer in French.")
-    expect(page.get_by_text("1 waits for you")).to_be_visible()
-    say(page, "Where do I live?")
-    found["chat"] = violations(page)
-    if look == "phone":
-        page.locator(".memory-line").last.click()
-        panel(page).get_by_role("listitem").first.wait_for()
-        found["panel"] = violations(page)
-        page.keyboard.press("Escape")
-        page.get_by_role("button", name="Show conversations").click()
-        found["conversations"] = violations(page)
-        page.keyboard.press("Escape")
-    else:
-        panel(page).get_by_role("button").first.click()
-        found["menu"] = violations(page)
-        page.get_by_role("menuitem", name="Correct").click()
-        found["editor"] = violations(page)
-        page.keyboard.press("Escape")
-    for view in ("Memory", "Inbox"):
-        page.evaluate(f"location.hash = '#/{view.lower()}'")
-        page.get_by_role("main", name=view).get_by_role("listitem").first.wait_for()
-        found[view] = violations(page)
-    page.evaluate("location.hash = '#/memory'")
-    page.get_by_role("link", name="Details").first.click()
-    page.get_by_role("heading", name="History").wait_for()
-    found["memory"] = violations(page)
-    found |= operator_violations(page, site.owner("ana").label)
-    open_privacy(page)
-    page.get_by_label("Leave a conversation out").select_option(index=1)
-    page.get_by_role("button", name="Do not remember it").click()
-    page.get_by_role("list", name="Conversations that are not remembered").wait_for()
-    found["privacy"] = violations(page)
-    page.get_by_role("button", name="Erase everything").click()
-    found["erase"] = violations(page)
-
-    assert {view: one for view, one in found.items() if one} == {}
-
-
 def tab_to(page: Page, name: str) -> None:
     """Press Tab until the element with this name has the focus."""
     for _ in range(80):
@@ -157,10 +75,9 @@ def tab_to(page: Page, name: str) -> None:
     pytest.fail(f"Tab does not reach {name}.")
 
 
-def test_the_story_by_keyboard_alone(open_installed: OpenInstalled):  # noqa: PLR0915 - one story
+def test_the_story_by_keyboard_alone(open_site: OpenSite):  # noqa: PLR0915 - one story
     """Talk, recall, open the source, correct, edit, reject, search, forget, erase."""
-    site = open_installed("Noted.")
-    page = site.open()
+    page = open_site().open()
     page.keyboard.type("I live in Rome.")
     page.keyboard.press("Enter")
     expect(page.get_by_text("learnt 1")).to_be_visible()
@@ -263,24 +180,27 @@ def test_nothing_is_cut_at_200_percent_and_nothing_moves_on_request(open_site: O
     assert {view: one for view, one in found.items() if one} == {}
 
 
+def answer_as(version: str, route: Route) -> None:
+    """Answer as a server of another version."""
+    response = route.fetch()
+    route.fulfill(response=response, headers={**response.headers, "x-threadkeep-version": version})
+
+
 class TestOtherVersions:
-    @pytest.mark.parametrize("version", ["0.0.1", "99.0.0"])
-    def test_an_older_or_newer_server_is_named(self, open_site: OpenSite, version: str):
+    def test_an_older_or_newer_server_is_named(self, open_site: OpenSite):
         """The page offers to reload, and still works; it says nothing of a server of its version."""
         site = open_site()
         page = site.open()
         answers = page.locator(".banner").filter(has_text="The server has another version than this page.")
         say(page, "I live in Rome.")
         expect(answers).to_have_count(0)
-
-        def answer(route: Route) -> None:
-            response = route.fetch()
-            route.fulfill(response=response, headers={**response.headers, "x-threadkeep-version": version})
-
-        page.route("**/api/proposals*", answer)
-        open_view(page, "Inbox")
-        expect(answers).to_be_visible()
-        page.unroute("**/api/proposals*")
+        for version in ("0.0.1", "99.0.0"):
+            page.evaluate("location.hash = '#/'")
+            page.reload()
+            page.route("**/api/proposals*", partial(answer_as, version))
+            open_view(page, "Inbox")
+            expect(answers).to_be_visible()
+            page.unroute("**/api/proposals*")
         begin_chat(page)
         page.get_by_label("Message", exact=True).fill("I keep bees.")
         page.get_by_role("button", name="Reload").click()
