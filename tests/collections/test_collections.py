@@ -26,6 +26,7 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
+from threadkeep.storage.interface import iterate_items
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.transfer.copying import Moving
 
@@ -288,6 +289,24 @@ class TestWriters:
         of = {one.text.partition("of version ")[2].partition(".")[0] for one in found.passages}
         assert (len(of), len(found.passages)) == (1, document.parts)
         assert document.parts == answers[int(of.pop())].parts
+
+    async def test_one_that_is_deleted_meanwhile_is_whole_or_gone(self, tmp_path: Path):
+        url = f"sqlite:///{tmp_path}/m.db"
+        async with (
+            threadkeep.open(url, embedder=HashingEmbedder()) as writer,
+            threadkeep.open(url, embedder=HashingEmbedder()) as other,
+        ):
+            for number in range(5):
+                await writer.collections.ingest("handbook", f"Version {number}. {TRAINS}", document_id="new")
+                await asyncio.gather(
+                    *(writer.collections.ingest("handbook", f"{TEA} {n}", document_id="new") for n in range(4)),
+                    other.collections.delete("handbook", "new"),
+                )
+                documents = await writer.collections.list("handbook")
+                storage = writer.app.storage
+                await storage.connect()
+                parts = [one async for one in iterate_items(storage, collection("handbook", ""))]
+                assert len(parts) == sum(1 + document.parts for document in documents)
 
     async def test_the_same_version_is_written_once(self, tmp_path: Path):
         answers = await self.ingested(f"sqlite:///{tmp_path}/m.db", [TRAINS] * 6)

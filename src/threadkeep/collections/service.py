@@ -330,13 +330,17 @@ class CollectionService(Service):
         Raises:
             OwnerMismatchError: The client is locked to an owner.
             DocumentNotFoundError: The collection has none with this id.
-            RevisionConflictError: Another writer changed the document.
+            RevisionConflictError: Other writers kept changing the document.
         """
         partition = self._writable(name, tenant)
-        header = await self._require(partition, document_id)
-        parts = [Delete((_PARTS, document_id), key) for key in header.value["parts"]]
-        head = Delete(_DOCUMENTS, document_id, expect=header.revision)
-        await self._services.storage.commit(Batch(partition, [head, *parts]))
+
+        async def commit() -> None:
+            header = await self._require(partition, document_id)
+            parts = [Delete((_PARTS, document_id), key) for key in header.value["parts"]]
+            head = Delete(_DOCUMENTS, document_id, expect=header.revision)
+            await self._services.storage.commit(Batch(partition, [head, *parts]))
+
+        await retry_conflicts(commit)
 
     @operation
     async def erase(self, name: str, *, tenant: str = "") -> int:
