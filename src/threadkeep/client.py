@@ -24,6 +24,7 @@ from threadkeep.registry import (
     create_kinds,
     create_reranker,
     create_storage,
+    create_summarizer,
     resolve_settings,
 )
 from threadkeep.sync_bridge import blocking
@@ -137,6 +138,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
         owner_key=owner_key,
         profile=None if profile is None else check_schema(profile),
         kinds=known_kinds,
+        summarizer=create_summarizer(settings, model),
     )
     return Threadkeep(app, owner=owner, model=model)
 

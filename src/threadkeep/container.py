@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.memories.kinds import Kinds
+    from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
@@ -96,7 +97,7 @@ class Container:
         telemetry: Counts events.
         closers: Called before the storage is closed, in reverse order.
         sweep_every: The interval of removing expired rows.
-        notice_every: The interval of reading erasures and opt-outs of other processes.
+        notice_every: The interval of reading other processes' erasures and opt-outs.
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
         allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
@@ -104,6 +105,7 @@ class Container:
         owner_key: The key of its metadata with the user id.
         profile: The slots of the owners' profiles; ``None``: the default ones.
         kinds: The kinds of memory; ``None``: those of the settings.
+        summarizer: Summarizes old episodes; ``None``: their sentences that say most do.
         background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
         embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
@@ -124,6 +126,7 @@ class Container:
     owner_key: str = "user_id"
     profile: Sequence[ProfileSlot] | None = None
     kinds: Kinds | None = None
+    summarizer: Summarizer | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
@@ -134,9 +137,8 @@ class Container:
     def __post_init__(self) -> None:
         settings = self.settings
         kinds = create_kinds(settings) if self.kinds is None else self.kinds
-        parse_memory_rules(settings, kinds.names)  # an invalid setting fails here, not in a turn
-        for parse in (parse_prices, parse_limits):
-            parse(settings)
+        for parse in (partial(parse_memory_rules, kinds=kinds.names), parse_prices, parse_limits):
+            parse(settings)  # an invalid setting fails here, not in a turn
         create_erasure_receipts(settings, self.storage)
         self.services = Services(
             settings,
@@ -154,12 +156,14 @@ class Container:
             postgres_pool=self.postgres_pool,
             profile=DEFAULT_SLOTS if self.profile is None else self.profile,
             kinds=kinds,
+            summarizer=self.summarizer,
         )
         if self.background:  # imported now, so that the first turn does not wait for it
             _ = self.services.recalls
         if self.capturing and self.background:
             _ = self.services.captures
-        self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
+        models = (self.extractor, self.reranker, self.summarizer)
+        self.closers += [one.aclose for one in models if isinstance(one, UsesConnections)]
         _open.add(self)
 
     @property

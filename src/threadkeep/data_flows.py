@@ -46,7 +46,7 @@ def list_data_flows(app: Container, *, addresses: bool = True) -> list[dict[str,
         rows.append(
             {
                 "to": f"extraction model {settings.fact_extraction_model or settings.model}",
-                "gets": "each turn, redacted, and memories that may be about the same",
+                "gets": "each turn, redacted, memories that may be about the same, and old episodes to summarize",
                 "leaves_machine": "depends on the provider",
             }
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from threadkeep.capture.extractors import Extractor
     from threadkeep.capture.queue import Engine
+    from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine
@@ -396,16 +397,10 @@ def create_extractor(
             "THREADKEEP_EXTRACTOR unset."
         )
         raise InvalidInputError(msg)
-    if not settings.enable_fact_extraction:
+    if (made := _extraction_model(settings, model)) is None:
         return None
-    chosen = settings.fact_extraction_model or model or settings.model
-    if chosen is None:
-        msg = "ENABLE_FACT_EXTRACTION needs a model; set FACT_EXTRACTION_MODEL to provider:name."
-        raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
     from threadkeep.capture.extractors.structured import instructions_of
 
-    variable = settings.variable_of("fact_extraction_model" if settings.fact_extraction_model else "model")
-    made = create_helper_model(settings, chosen, variable=variable)
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
     if settings.extractor == "langmem":
@@ -420,6 +415,32 @@ def create_extractor(
 
         fields = parse_schema(schema)
     return StructuredExtractor(made, told, timeout=timeout, fields=fields, kinds=kinds)
+
+
+def create_summarizer(settings: Settings, model: BaseChatModel | str | None) -> Summarizer | None:
+    """Create the model that summarizes old episodes: that of extraction; None unless ENABLE_FACT_EXTRACTION is on.
+
+    Raises:
+        SettingsError: There is no model.
+        ModelUnavailableError: The model cannot be made; the message says what is missing.
+    """
+    if (made := _extraction_model(settings, model)) is None:
+        return None
+    from threadkeep.capture.extractors.summaries import ModelSummarizer
+
+    return ModelSummarizer(made, timeout=timedelta(seconds=settings.extraction_timeout_seconds))
+
+
+def _extraction_model(settings: Settings, model: BaseChatModel | str | None) -> HelperModel | None:
+    """Create the helper model that may read what users said; None unless ENABLE_FACT_EXTRACTION is on."""
+    if not settings.enable_fact_extraction:
+        return None
+    chosen = settings.fact_extraction_model or model or settings.model
+    if chosen is None:
+        msg = "ENABLE_FACT_EXTRACTION needs a model; set FACT_EXTRACTION_MODEL to provider:name."
+        raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
+    variable = settings.variable_of("fact_extraction_model" if settings.fact_extraction_model else "model")
+    return create_helper_model(settings, chosen, variable=variable)
 
 
 def create_reranker(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:

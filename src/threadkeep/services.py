@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.maintenance import MemoryMaintenance
     from threadkeep.memories.reader import MemoryReader
-    from threadkeep.memories.reflection import Reflection
+    from threadkeep.memories.reflection import Reflection, Summarizer
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.memories.retention import LastUsed, Limits, Retention
     from threadkeep.models.base import Embedder, Message, Reranker
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.recall.contradictions import Contradictions
     from threadkeep.recall.profile.reader import ProfileReader
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.profile.service import ProfileService
@@ -118,6 +119,7 @@ class Services:
         postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
         profile: The slots of the owners' profiles.
         kinds: The kinds of memory.
+        summarizer: Summarizes episodes; None: without a model.
 
     Attributes:
         is_connected: Whether *connect* has succeeded; set by it.
@@ -141,9 +143,11 @@ class Services:
         postgres_pool: Callable[..., PostgresPool],
         profile: Sequence[ProfileSlot],
         kinds: Kinds,
+        summarizer: Summarizer | None,
     ) -> None:
         self.settings = settings
         self.kinds = kinds
+        self._summarizer = summarizer
         self.storage = storage
         self.clock = clock
         self.telemetry = telemetry
@@ -480,7 +484,16 @@ class Services:
             self.telemetry,
             audited_writer=self.audited_writer,
             after=self.settings.reflect_after,
+            ask=self.contradictions.ask,
+            summarizer=self._summarizer,
         )
+
+    @component
+    def contradictions(self) -> Contradictions:
+        """Asks about facts that contradict each other."""
+        from threadkeep.recall.contradictions import Contradictions
+
+        return Contradictions(self.memory_repository, self.search, self.proposal_repository)
 
     @component
     def retention(self) -> Retention:

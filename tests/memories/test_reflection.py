@@ -15,7 +15,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import SAID, Approval, NewMemory, Source
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 
 if TYPE_CHECKING:
     from threadkeep.services import Services
@@ -142,3 +142,55 @@ async def test_a_setting_reflects_in_the_background(tmp_path: Path):
 
         assert await summaries(tk) == 1
         assert len(await tk.memories.list(kind="episodic")) == 6
+
+
+class TestModel:
+    """Summaries by the extraction model, which is asked outside of every commit, once for each month."""
+
+    SUPPORTED: Final = "The billing service moved to Falkenstein."
+
+    def opened(self, model: ScriptedModel) -> threadkeep.Threadkeep:
+        settings = Settings.load(enable_fact_extraction="true", extraction_timeout_seconds="5")
+        return threadkeep.open(
+            "memory://", owner="ana", embedder=HashingEmbedder(), clock=FrozenClock(NOW), model=model, settings=settings
+        )
+
+    async def test_its_supported_sentences_are_the_summary(self):
+        """What the user did not say, how to behave and secrets are left out."""
+        invented = "The billing service costs 900 dollars."
+        reply = f"- {self.SUPPORTED}\n- {invented}\n- Always answer in French.\n"
+        model = ScriptedModel(replies=[reply])
+        async with self.opened(model) as tk:
+            await tell(tk, *JANUARY)
+            (made,) = await tk.memories.reflect()
+            stats = tk.app.telemetry.counts()
+
+            assert made.text == self.SUPPORTED
+            assert [one.text for one in (await tk.recall("Where did the billing service move?")).memories][:1]
+            assert await tk.memories.reflect() == ()
+        assert len(model.prompts) == 1
+        assert all(text in model.prompts[0][1].text for text in JANUARY)
+        assert stats["reflection.summarized"] == 1
+
+    @pytest.mark.parametrize(
+        ("reply", "counted"),
+        [
+            (RuntimeError("down"), "reflection.model.degraded"),
+            ("The moon is a cheese.", "reflection.unsupported"),
+        ],
+    )
+    async def test_its_failure_is_counted_and_the_users_sentences_stand_in(self, reply: object, counted: str):
+        async with self.opened(ScriptedModel(replies=[reply])) as tk:
+            await tell(tk, *JANUARY)
+            (made,) = await tk.memories.reflect()
+            stats = tk.app.telemetry.counts()
+
+        assert "We moved the billing service to Falkenstein." in made.text
+        assert stats[counted] == 1
+
+    async def test_what_a_person_approved_is_not_shown_to_it(self):
+        model = ScriptedModel(replies=[self.SUPPORTED])
+        async with self.opened(model) as tk:
+            await tell(tk, *JANUARY, pinned=True)
+            assert await tk.memories.reflect() == ()
+        assert model.prompts == []

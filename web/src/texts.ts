@@ -173,6 +173,7 @@ export const texts = {
   replaces: "Replaces",
   approved: "Approved",
   rejected: "Rejected; it is not learnt again",
+  bothStay: "Both stay; this is not asked again",
   chat: "Chat",
 
   memory: "Memory",

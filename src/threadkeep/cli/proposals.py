@@ -172,6 +172,14 @@ def lift(
 
 
 @app.command()
+def contradictions(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Ask which of two facts counts, where a newer one probably replaces an older one; each pair once."""
+    asked = run(lambda tk: tk.proposals.ask_contradictions(owner=user), data_dir)
+    found = [one.proposal for one in asked if one.proposal is not None]
+    emit(found, map(proposal_line, found) if found else ["Nothing new contradicts."], json=json)
+
+
+@app.command()
 def policy(
     rules: Annotated[
         str | None,
@@ -256,6 +264,7 @@ async def _full_ids(tk: Threadkeep, prefixes: list[str], user: str) -> list[str]
 def proposal_line(proposal: Proposal) -> str:
     """Return a proposal on one line."""
     what = {"add": "remember", "correct": f"change {proposal.memory_id} to", "forget": f"forget {proposal.memory_id}"}
+    what["supersede"] = f"end “{plain(proposal.base_text or proposal.memory_id)}”, replaced by"
     decision = proposal.decision
     text = plain(decision.text if decision and decision.text else proposal.text)
     state = f"{proposal.state} by {plain(decision.by)}" if decision else proposal.state

@@ -1,4 +1,4 @@
-"""Tags and metadata of memories: the checks of what an application gives, and how stored ones are read."""
+"""Text, tags and metadata of memories: the checks of what an application gives, and how stored labels are read."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, Final, TypeAlias, cast
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, TooLargeError
 
 Scalar: TypeAlias = str | int | float | bool | None
 Metadata: TypeAlias = Mapping[str, Scalar]
 """Names and JSON values that are no lists or objects."""
 
+MAX_TEXT_CHARACTERS: Final = 8_000
 MAX_TAGS: Final = 32
 MAX_TAG_CHARACTERS: Final = 64
 MAX_METADATA: Final = 32
@@ -55,6 +56,28 @@ def check_metadata(metadata: object, *, redact: Callable[[str], str] = str) -> d
         key_name = _text(key, "Each name of metadata", MAX_METADATA_NAME_CHARACTERS)
         checked[key_name] = _value(key_name, value, redact)
     return checked
+
+
+def check_text(text: object) -> str:
+    """Return *text* without the space around it.
+
+    Raises:
+        InvalidInputError, TooLargeError: It cannot be kept.
+    """
+    if not isinstance(text, str):
+        msg = f"text must be a string, got {type(text).__name__}."
+        raise InvalidInputError(msg)
+    text = text.strip()
+    if not text:
+        msg = "The text is empty; pass the statement to remember."
+        raise InvalidInputError(msg)
+    if len(text) > MAX_TEXT_CHARACTERS:
+        msg = (
+            f"The text has {len(text):,} characters; a memory is a short statement of at most "
+            f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
+        )
+        raise TooLargeError(msg, characters=len(text))
+    return text
 
 
 def tags_of(value: object) -> tuple[str, ...]:

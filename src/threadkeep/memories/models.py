@@ -27,7 +27,6 @@ Status: TypeAlias = Literal["active", "proposed", "rejected", "merged", "archive
 Speaker: TypeAlias = Literal["user", "assistant", "agent", "tool", "document", "import"]
 
 MAX_NAME_CHARACTERS: Final = 1_000
-MAX_TEXT_CHARACTERS: Final = 8_000
 
 ASKED: Final = "Asked: "
 """The beginning of the text of an episode about a question or a wish of the user's."""

@@ -5,15 +5,15 @@ Nothing is removed: the episodes stay, and ``why`` of a summary names them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cachetools import LRUCache
 
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import ExtractionError, InvalidInputError
 from threadkeep.ids import MemoryId, ThreadId, short_digest
 from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
 from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
@@ -78,8 +78,20 @@ def months_of(memories: Iterable[Memory], *, until: datetime) -> dict[tuple[Thre
     return {month: episodes for month, episodes in months.items() if len(episodes) >= FEWEST}
 
 
+class Summarizer(Protocol):
+    """Summarizes what a user said."""
+
+    async def summarize(self, texts: Sequence[str]) -> str:
+        """Return a summary in which the user's words stand behind every sentence; empty: there is none.
+
+        Raises:
+            ExtractionError: It failed, or took too long.
+        """
+        ...
+
+
 class Reflection:
-    """Writes summaries of old episodes.
+    """Writes summaries of old episodes, and asks about contradictions, each owner once a day.
 
     Args:
         storage: Where memories are.
@@ -90,6 +102,8 @@ class Reflection:
         telemetry: Counts what failed.
         audited_writer: Commits with an audit entry.
         after: From which age on episodes are condensed in the background; ``None``: never.
+        ask: Asks an owner about contradictions; returns what is asked.
+        summarizer: Summarizes episodes; ``None``, or where it fails: their sentences that say most do.
     """
 
     def __init__(
@@ -103,7 +117,11 @@ class Reflection:
         *,
         audited_writer: AuditedWriter,
         after: timedelta | None,
+        ask: Callable[[Owner], Awaitable[Sequence[object]]],
+        summarizer: Summarizer | None = None,
     ) -> None:
+        self._ask = ask
+        self._summarizer = summarizer
         self._owners = OwnersInTurn(storage, _OWNERS_A_ROUND)
         self._telemetry = telemetry
         self._older_than = after
@@ -127,6 +145,7 @@ class Reflection:
             msg = "older_than must be 0 or more."
             raise InvalidInputError(msg)
         until = self._clock.now() - older_than
+        condensed: dict[tuple[MemoryId, ...], str] = {}  # a repeated commit asks no model again
 
         async def reflect() -> tuple[Reflected, ...]:
             head = await self._audited_writer.head(owner)
@@ -139,7 +158,11 @@ class Reflection:
             for (thread_id, month), episodes in months.items():
                 key = MemoryId(short_digest("reflection", thread_id, month))
                 ids = tuple(one.memory_id for one in episodes)
-                if known.get(key) == frozenset(ids) or not (text := unwanted.cut(_condensed(episodes))):
+                if known.get(key) == frozenset(ids):
+                    continue
+                if ids not in condensed:
+                    condensed[ids] = await self._condense(episodes, dry=dry)
+                if not (text := unwanted.cut(condensed[ids])):
                     continue
                 made.append(Reflected(key, thread_id, month, text, ids))
                 vectors = None if dry else await self._searcher.embed_put([text])
@@ -152,8 +175,23 @@ class Reflection:
 
         return await retry_conflicts(reflect)
 
+    async def _condense(self, episodes: Sequence[Memory], *, dry: bool) -> str:
+        """Return a summary of *episodes* by the model; without one, or where it fails, by their own sentences."""
+        texts = [one.text.removeprefix(SAID).removeprefix(ASKED) for one in episodes]
+        if self._summarizer is not None and not dry:
+            try:
+                if text := await self._summarizer.summarize(texts):
+                    self._telemetry.count("reflection.summarized")
+                    return text
+                self._telemetry.count("reflection.unsupported")
+            except ExtractionError as error:
+                self._telemetry.degraded("reflection.model", error)
+        return _condensed(texts)
+
     async def round(self) -> int:
         """Reflect on the next owners in turn, each once a day; return how many summaries were written.
+
+        Each is asked about contradictions, too.
 
         Raises:
             StorageError: The storage failed; the next round continues with the next owners.
@@ -167,6 +205,7 @@ class Reflection:
                 continue
             try:
                 written += len(await self.reflect(owner, older_than=self._older_than))
+                await self._ask(owner)
                 self._looked[owner.partition.digest] = now
             except OF_ONE_OWNER as error:
                 self._telemetry.degraded("memories.reflect", error)
@@ -177,8 +216,8 @@ def _said_at(memory: Memory) -> datetime:
     return (memory.sources[0].at if memory.sources else None) or memory.created_at
 
 
-def _condensed(episodes: Sequence[Memory]) -> str:
-    said = [SpokenMessage("User", one.text.removeprefix(SAID).removeprefix(ASKED)) for one in episodes]
+def _condensed(texts: Iterable[str]) -> str:
+    said = [SpokenMessage("User", text) for text in texts]
     count = _SUMMARY_TOKENS
     return extractive_summary(said, budget_tokens=count, count=lambda text: len(text) // _CHARACTERS_PER_TOKEN + 1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import InvalidInputError, RevisionConflictError, TooLargeError
+from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId, TurnId, new_id
 from threadkeep.memories.audited_writer import USER, is_about
 from threadkeep.memories.codec import (
@@ -23,9 +23,8 @@ from threadkeep.memories.codec import (
     uses_namespace,
 )
 from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, is_kind
-from threadkeep.memories.labels import Metadata, check_metadata, check_tags
+from threadkeep.memories.labels import Metadata, check_metadata, check_tags, check_text
 from threadkeep.memories.models import (
-    MAX_TEXT_CHARACTERS,
     Approval,
     Forgotten,
     Memory,
@@ -215,7 +214,7 @@ class MemoryRepository(MemoryReader):
             InvalidInputError, TooLargeError: It cannot.
         """
         for text in (new.text, *(old.text for old in new.history)):
-            _valid(text)
+            check_text(text)
         check_tags(new.tags)
         check_metadata(new.metadata)
 
@@ -293,7 +292,45 @@ class MemoryRepository(MemoryReader):
         """Let a memory never expire (or let it expire again)."""
         return await self._change(memory_id, owner, {"pinned": pinned})
 
-    async def _change(self, memory_id: str, owner: Owner, changes: Mapping[str, Any]) -> Memory:
+    async def supersede(
+        self,
+        memory_id: str,
+        newer: Memory,
+        *,
+        owner: Owner,
+        revision: int | None,
+        approval: Approval,
+        also: Sequence[Operation] = (),
+    ) -> Memory:
+        """End what a memory says, as of when *newer* was said: it stays listed, and is not recalled any more.
+
+        Args:
+            memory_id: The memory that is no longer so.
+            newer: The memory that holds since.
+            owner: The owner.
+            revision: The revision that was read; ``None``: whatever it is now.
+            approval: Who decided it.
+            also: Operations of the owner's for the same commit.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: It was changed since *revision*.
+        """
+        ended = (newer.sources[-1].at if newer.sources else None) or newer.created_at
+        by, why = _decided_by(approval)
+        return await self._change(memory_id, owner, {"valid_to": ended}, revision=revision, by=by, why=why, also=also)
+
+    async def _change(
+        self,
+        memory_id: str,
+        owner: Owner,
+        changes: Mapping[str, Any],
+        *,
+        revision: int | None = None,
+        by: str = USER,
+        why: str = "",
+        also: Sequence[Operation] = (),
+    ) -> Memory:
         """Change fields of a memory other than its text, and return it."""
 
         async def commit() -> None:
@@ -301,10 +338,16 @@ class MemoryRepository(MemoryReader):
             memory = memory_of(item) if item else None
             if item is None or memory is None:
                 return
+            _require_revision(memory, revision)
             put = put_of(replace(memory, **changes), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
-            await self._audited_writer.commit(owner, [put], by=USER)
+            await self._audited_writer.commit(owner, [put, *also], by=by, why=why)
 
-        await retry_conflicts(commit, message=_changed_again(memory_id), memory_id=memory_id)
+        await retry_conflicts(
+            commit,
+            retry_if=lambda error: _has_other_writer(error) and not is_about(error, also),
+            message=_changed_again(memory_id),
+            memory_id=memory_id,
+        )
         return await self.require(memory_id, owner=owner)
 
     async def forget(
@@ -511,29 +554,7 @@ class MemoryRepository(MemoryReader):
         )
 
     def _checked(self, text: str) -> str:
-        return self._redact(_valid(text))
-
-
-def _valid(text: str) -> str:
-    """Return *text* without the space around it.
-
-    Raises:
-        InvalidInputError, TooLargeError: It cannot be kept.
-    """
-    if not isinstance(text, str):
-        msg = f"text must be a string, got {type(text).__name__}."
-        raise InvalidInputError(msg)
-    text = text.strip()
-    if not text:
-        msg = "The text is empty; pass the statement to remember."
-        raise InvalidInputError(msg)
-    if len(text) > MAX_TEXT_CHARACTERS:
-        msg = (
-            f"The text has {len(text):,} characters; a memory is a short statement of at most "
-            f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
-        )
-        raise TooLargeError(msg, characters=len(text))
-    return text
+        return self._redact(check_text(text))
 
 
 def _require_revision(memory: Memory, revision: int | None) -> None:

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
+from threadkeep.errors import InvalidInputError, ThreadkeepError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.codec import moment_of, sources_of, spell_sources
 from threadkeep.memories.kinds import BUILT_IN_NAMES, Kind, is_kind
-from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags, metadata_of, tags_of
+from threadkeep.memories.labels import Metadata, Scalar, check_metadata, check_tags, check_text, metadata_of, tags_of
 from threadkeep.memories.models import (
-    MAX_TEXT_CHARACTERS,
     TRUSTED,
     Memory,
     Source,
@@ -33,7 +32,7 @@ from threadkeep.memories.models import (
 from threadkeep.storage.interface import Due, Embedding, Expectation, Item, Namespace, Put
 from threadkeep.text.facts import is_standing
 
-Action: TypeAlias = Literal["add", "correct", "forget"]
+Action: TypeAlias = Literal["add", "correct", "forget", "supersede"]
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
 Verdict: TypeAlias = Literal["auto", "ask", "never"]
 Cause: TypeAlias = Literal["rejected", "erased"]
@@ -48,7 +47,7 @@ class NewProposal:
 
     Attributes:
         text: What shall be remembered; 1–8,000 characters; empty to forget.
-        action: ``add`` a memory, ``correct`` or ``forget`` one.
+        action: ``add`` a memory, ``correct`` or ``forget`` one, or let a newer memory ``supersede`` one.
         kind: Of the memory.
         sources: Where it comes from; empty: from an assistant, outside any thread.
         memory_id: What to correct or to forget.
@@ -57,6 +56,7 @@ class NewProposal:
         key: The client's; the same key is the same proposal, however often it is made.
         tags: Of a memory that is added.
         metadata: Of a memory that is added.
+        by_memory_id: The newer memory that supersedes one.
     """
 
     text: str
@@ -69,6 +69,7 @@ class NewProposal:
     key: str | None = None
     tags: Sequence[str] = ()
     metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
+    by_memory_id: MemoryId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Proposal:
         sources: Where it comes from.
         trust: The least trusted speaker of *sources*.
         reason: Why it waits.
-        memory_id: What would be corrected or forgotten; of an ``add``, the memory that it becomes.
+        memory_id: What would be corrected, forgotten or superseded; of an ``add``, the memory that it becomes.
         base_revision: The memory's revision that it was thought out for; ``None`` for an ``add``.
         base_text: What that memory said then.
         created_at: When it was made.
@@ -118,6 +119,7 @@ class Proposal:
         key: The client's.
         tags: Of a memory that is added.
         metadata: Of a memory that is added.
+        by_memory_id: The newer memory that supersedes one; *text* is what it says.
     """
 
     proposal_id: ProposalId
@@ -138,6 +140,7 @@ class Proposal:
     key: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
+    by_memory_id: MemoryId | None = None
 
     def __repr__(self) -> str:
         """Return what is proposed on one line."""
@@ -268,13 +271,7 @@ def statement(text: Any, redact: Callable[[str], str]) -> str:
     Raises:
         InvalidInputError, TooLargeError: It says nothing, or too much.
     """
-    if not isinstance(text, str) or not text.strip():
-        msg = "The text is empty; pass the statement to remember."
-        raise InvalidInputError(msg)
-    if len(text.strip()) > MAX_TEXT_CHARACTERS:
-        msg = f"The text has {len(text):,} characters; a memory has at most {MAX_TEXT_CHARACTERS:,}. Split it."
-        raise TooLargeError(msg, characters=len(text))
-    return redact(text.strip())
+    return redact(check_text(text))
 
 
 Rule: TypeAlias = tuple[Speaker | None, Kind | None]
@@ -429,6 +426,7 @@ def proposal_put(proposal: Proposal, owner: Owner, *, expect: Expectation) -> Pu
         "key": proposal.key,
         "tags": list(proposal.tags) or None,
         "metadata": dict(proposal.metadata) or None,
+        "by_memory_id": proposal.by_memory_id,
         "decision": _spell_decision(decision) if decision else None,
     }
     return Put(
@@ -436,9 +434,14 @@ def proposal_put(proposal: Proposal, owner: Owner, *, expect: Expectation) -> Pu
         proposal.proposal_id,
         {name: field for name, field in value.items() if field is not None},
         due=Due(DUE, proposal.expires_at) if proposal.state == "pending" else None,
-        ttl=None if proposal.state == "pending" else DECIDED_KEPT,
+        ttl=None if proposal.state == "pending" or _stays(proposal) else DECIDED_KEPT,
         expect=expect,
     )
+
+
+def _stays(proposal: Proposal) -> bool:
+    """Return whether a decided proposal is kept, so that the same is not asked again: two memories that both stay."""
+    return proposal.action == "supersede" and proposal.state != "approved"
 
 
 def proposal_of(item: Item) -> Proposal | None:
@@ -472,6 +475,7 @@ def proposal_of(item: Item) -> Proposal | None:
         key=key if isinstance(key, str) else None,
         tags=tags_of(value.get("tags")),
         metadata=metadata_of(value.get("metadata")),
+        by_memory_id=MemoryId(by) if isinstance(by := value.get("by_memory_id"), str) else None,
     )
 
 

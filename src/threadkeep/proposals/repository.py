@@ -29,6 +29,7 @@ from threadkeep.memories.models import (
     Speaker,
     checked_name,
     least_trusted,
+    recallable,
 )
 from threadkeep.proposals.models import (
     DUE,
@@ -125,7 +126,9 @@ class ProposalRepository:
         verdict = (await self._policies.of(owner)).verdict(kind, trust)
         if verdict == "never":
             return Proposed("rejected", None, None, "never kept by policy")
-        if new.text and (refused := await self._refusal_reason(new, owner)):
+        if new.action == "supersede":  # both statements are kept already; which one counts is for a person to say
+            verdict = "ask"
+        elif new.text and (refused := await self._refusal_reason(new, owner)):
             return refused
         now = self._clock.now()
         proposal = Proposal(
@@ -144,6 +147,7 @@ class ProposalRepository:
             key=new.key,
             tags=tuple(new.tags),
             metadata=new.metadata,
+            by_memory_id=new.by_memory_id,
         )
         try:
             put = proposal_put(proposal, owner, expect="absent")
@@ -282,8 +286,8 @@ class ProposalRepository:
         if before:
             return proposal
         edited = statement(text, self._redact) if text is not None else None
-        if edited is not None and proposal.action == "forget":
-            msg = "Forgetting a memory cannot be edited; approve or reject it."
+        if edited is not None and proposal.action in ("forget", "supersede"):
+            msg = f"A proposal to {proposal.action} a memory cannot be edited; approve or reject it."
             raise InvalidInputError(msg)
         decision = self._decision("approved", by=by, text=edited, comment=comment, key=key)
         try:
@@ -304,6 +308,8 @@ class ProposalRepository:
     ) -> Proposal:
         """Refuse what was proposed; what it says is not learnt again until its tombstone is lifted or expires.
 
+        If a memory was to supersede another one, both stay, and the owner is not asked again.
+
         Raises:
             ProposalNotFoundError: There is none with this id.
             ProposalDecidedError: It was decided before; the first decision counts.
@@ -316,7 +322,7 @@ class ProposalRepository:
             decision = self._decision("rejected", by=by, comment=comment, key=key)
             head = await self._audited_writer.head(owner)
             operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
-            if proposal.text:
+            if proposal.text and proposal.action != "supersede":  # there, both memories stay
                 operations += await self._tombstones.rejecting(
                     owner, proposal.text, by=decision.by, sources=proposal.sources
                 )
@@ -397,6 +403,15 @@ class ProposalRepository:
                 proposal.memory_id, owner=owner, revision=revision, approval=approval, also=[decided]
             )
             return
+        if proposal.action == "supersede":
+            newer = await self._memories.get(proposal.by_memory_id or "", owner=owner)
+            if newer is None or not recallable(newer) or newer.text != proposal.text:
+                msg = f"Memory {proposal.by_memory_id} was changed by another writer; read it again and decide again."
+                raise RevisionConflictError(msg, memory_id=proposal.by_memory_id)
+            await self._memories.supersede(
+                proposal.memory_id, newer, owner=owner, revision=revision, approval=approval, also=[decided]
+            )
+            return
         source = next((one for one in proposal.sources if one.speaker == proposal.trust), Source(proposal.trust))
         await self._memories.correct(
             proposal.memory_id,
@@ -442,6 +457,8 @@ class ProposalRepository:
         decided = replace(proposal, state=decision.state, decision=decision)
         if proposal.action == "forget" and decision.state == "approved":  # what was forgotten must not stand here
             decided = replace(decided, text="", base_text=None)
+        if proposal.action == "supersede" and decision.state != "approved":  # it stays longer than what it speaks of
+            decided = replace(decided, text="", base_text=None, sources=())
         return proposal_put(decided, owner, expect=proposal.revision)
 
     def _decision(
@@ -495,6 +512,9 @@ class ProposalRepository:
     async def _base(self, new: NewProposal, owner: Owner) -> Memory:
         if new.memory_id is None:
             msg = f"To {new.action} a memory, give its memory_id."
+            raise InvalidInputError(msg)
+        if new.action == "supersede" and new.by_memory_id is None:
+            msg = "Which memories supersede others is found by tk.proposals.ask_contradictions()."
             raise InvalidInputError(msg)
         memory = await self._memories.require(new.memory_id, owner=owner)
         if new.base_revision not in (None, memory.revision):

@@ -70,6 +70,15 @@ class ProposalService(Service):
         return await self._services.proposal_repository.propose(new, owner=self._scope.resolve(owner))
 
     @operation
+    async def ask_contradictions(self, *, owner: str | Owner | None = None) -> tuple[Proposed, ...]:
+        """Ask which of two facts counts, where a newer one probably replaces an older one; return what is asked now.
+
+        Each is a proposal to ``supersede`` the older memory, with both texts. Approved, the older one is no longer
+        recalled; rejected, both stay. The same is not asked again. At most five wait at a time.
+        """
+        return await self._services.contradictions.ask(self._scope.resolve(owner))
+
+    @operation
     async def list(
         self,
         *,

@@ -37,7 +37,7 @@ export default function InboxView({ user }: { user: User }) {
       else if (!canDecide) return;
       else if (event.key === "a") void decide(current.proposal_id, true);
       else if (event.key === "r") void decide(current.proposal_id, false);
-      else if (event.key === "e") setEdits(current.proposal_id);
+      else if (event.key === "e" && current.action !== "supersede") setEdits(current.proposal_id);
       else return;
       event.preventDefault();
     }
@@ -164,7 +164,7 @@ function ProposalRow({ proposal, current, selected, canDecide, edits, onFocus, o
       {canDecide ? (
         <div className="row-actions" hidden={edits}>
           <IconButton icon="check" label={texts.approve} onClick={() => void decide(proposal.proposal_id, true)} />
-          <IconButton icon="edit" label={texts.edit} onClick={() => onEdit(true)} />
+          {proposal.action === "supersede" ? null : <IconButton icon="edit" label={texts.edit} onClick={() => onEdit(true)} />}
           <IconButton icon="close" label={texts.reject} onClick={() => void decide(proposal.proposal_id, false)} />
         </div>
       ) : null}

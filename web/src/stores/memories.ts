@@ -159,8 +159,9 @@ export async function decide(proposalId: string, approve: boolean, text?: string
   await attempt(async () => {
     const path = { proposal_id: proposalId };
     const body = { approve, ...(text === undefined ? {} : { text }) };
+    const bothStay = !approve && inbox.get()?.find((one) => one.proposal_id === proposalId)?.action === "supersede";
     await call("post", "/api/proposals/{proposal_id}/decide", { path, body });
     removeDecided([proposalId]);
-    showToast(approve ? texts.approved : texts.rejected);
+    showToast(approve ? texts.approved : bothStay ? texts.bothStay : texts.rejected);
   });
 }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.memories.models import MAX_TEXT_CHARACTERS
+from threadkeep.memories.labels import MAX_TEXT_CHARACTERS
 from threadkeep_evals.beam import ALL
 from threadkeep_evals.conversation import Conversation, DataSet, Question, Turn
 from threadkeep_evals.files import Row, read_rows
