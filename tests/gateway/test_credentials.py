@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from tests.credentials.mcp_oauth import McpServer, serving_mcp
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld
+from threadkeep.gateway.serve import load_graph
+from threadkeep.testing import ScriptedModel
 
 AGENTS = """
 [billing]
@@ -35,12 +38,20 @@ def server() -> Iterator[McpServer]:
 
 
 @pytest.fixture
-def connectable(open_gateway: Open, server: McpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GatewayWorld:
+def model() -> ScriptedModel:
+    call = AIMessage("", tool_calls=[{"name": "whoami", "args": {}, "id": "1"}])
+    return ScriptedModel(replies=(call, "Done."))
+
+
+@pytest.fixture
+def connectable(
+    open_gateway: Open, server: McpServer, model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> GatewayWorld:
     file = tmp_path / "agents.toml"
     file.write_text(AGENTS.format(url=server.url))
     monkeypatch.setenv("THREADKEEP_AGENTS", str(file))
     monkeypatch.setenv("THREADKEEP_MASTER_KEY", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=")
-    return open_gateway(public_url="http://localhost:8000")
+    return open_gateway(model, graph=lambda tk: load_graph(None, tk), public_url="http://localhost:8000")
 
 
 class TestCredentials:
@@ -66,6 +77,25 @@ class TestCredentials:
         assert [one["state"] for one in theirs] == ["missing"]
         assert (gone.json(), again.json()) == ({"revoked": True}, {"revoked": False})
         assert server.users.access == {}
+
+    async def test_the_agent_of_the_gateway_works_with_the_access_of_the_user(
+        self, connectable: GatewayWorld, server: McpServer, model: ScriptedModel
+    ):
+        """A user who has not connected gets an answer, too."""
+        said = {"thread_id": "1", "message": "Which invoices are mine?"}
+        async with connectable.client("ana") as ana, connectable.client("bo") as bo:
+            begun = (await ana.post("/me/credentials", json={"agent": "billing"})).json()
+            state, code = await asyncio.to_thread(server.consent, begun["url"], "ana")
+            await ana.get("/me/credentials/callback", params={"state": state, "code": code})
+            with_access = await ana.post("/chat/stream", json=said)
+            prompts = str(model.prompts)
+            without = await bo.post("/chat/stream", json=said)
+
+        assert "invoices of ana" in prompts
+        assert "Done." in with_access.text
+        assert "Done." in without.text
+        assert "Not connected now: billing" in str(model.prompts[-1])
+        assert "Not connected" not in prompts
 
     async def test_bad_input(self, connectable: GatewayWorld):
         """Only declared agents can be connected, so no client chooses where the gateway connects to."""

@@ -276,6 +276,8 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
 def load_graph(place: str | None, tk: Threadkeep) -> Any:
     """Return the graph of ``module:function``, or the agent of ``tk.per_run_owner().graph()``.
 
+    That agent has the tools of the declared agents to which users give their own access.
+
     Args:
         place: A function that gets *tk* and returns a compiled graph.
         tk: The memory.
@@ -284,7 +286,7 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
         SettingsError: There is no such function.
     """
     if place is None:
-        return tk.per_run_owner().graph()
+        return tk.per_run_owner().graph(agents=[one.name for one in tk.agents.declared() if one.oauth])
     module, _, name = place.partition(":")
     try:
         made = getattr(importlib.import_module(module), name)

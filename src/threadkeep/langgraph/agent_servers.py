@@ -152,7 +152,7 @@ def _connection(declaration: Declaration, values: Mapping[str, str]) -> Connecti
 
 async def _tools(declaration: Declaration, connection: Connection, app: Container) -> list[BaseTool]:
     """Return the allowed tools that the server offers, in the order they are declared."""
-    load = _adapter()
+    load = require_adapter()
     loading = load(
         None,
         connection=connection,
@@ -256,7 +256,12 @@ def _listed(names: Any, word: str) -> str:
     return f"{', '.join(some)} {word} {last}" if some else str(last)
 
 
-def _adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
+def require_adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
+    """Return the function that lists the tools of an MCP server.
+
+    Raises:
+        SettingsError: ``threadkeep[agents]`` is not installed.
+    """
     with optional_import("MCP servers of sub-agents", extra="agents", variable=VARIABLE):
         from langchain_mcp_adapters.tools import load_mcp_tools
     return load_mcp_tools

@@ -175,19 +175,31 @@ class PerRunOwnerView:
 
         Raises:
             InvalidInputError: No such agent is declared.
-            SettingsError: The file cannot be read or understood.
+            SettingsError: The file cannot be read or understood, or ``threadkeep[agents]`` is not installed.
         """
+        if not names:
+            return []
+        from threadkeep.langgraph.agent_servers import require_adapter
         from threadkeep.langgraph.per_run_tools import AgentApprovals, PerRunTools
 
+        require_adapter()
         declarations = [self._tk.agents.require(name, file) for name in names]
         asking: dict[str, Any] = {tool: True for one in declarations for tool in one.interrupt_on}
         tools: list[AgentMiddleware[Any, Any, Any]] = [PerRunTools(self._tk, one) for one in declarations]
         return [*tools, AgentApprovals(interrupt_on=asking)] if asking else tools
 
     def graph(
-        self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
+        self,
+        *,
+        model: ChatModel | None = None,
+        tools: Sequence[BaseTool] = (),
+        agents: Sequence[str] = (),
+        **options: Any,
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``."""
+        """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``.
+
+        It has the tools of the declared *agents*, too: see :meth:`agent_tools`.
+        """
         from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
 
         from threadkeep.langgraph.agents import SYSTEM_PROMPT, resolve_model
@@ -195,7 +207,8 @@ class PerRunOwnerView:
         options.setdefault("system_prompt", SYSTEM_PROMPT)
         options.setdefault("checkpointer", self.checkpointer)
         chosen = resolve_model(self._tk, model or self._tk.default_model)
-        return create_agent(chosen, [*self.tools(), *tools], middleware=[self.middleware(events="full")], **options)
+        middleware = [self.middleware(events="full"), *self.agent_tools(*agents)]
+        return create_agent(chosen, [*self.tools(), *tools], middleware=middleware, **options)
 
     def resume(self, answer: Any) -> Any:
         """Return the input with which a run continues that waits for *answer*."""
