@@ -337,6 +337,8 @@ def _ours(store: BaseStore, user_id: str) -> tuple[ThreadkeepStore, Owner]:
 
 def _create(settings: Settings | None) -> Threadkeep:
     settings = resolve_settings(None, settings)
+    if settings.unused_server is not None:
+        log.warning("Memories are kept in RAM. %s", settings.unused_server)
     if settings.store_type is None:
         settings = settings.model_copy(update={"store_type": "memory"})
     return open_memory(settings=settings)

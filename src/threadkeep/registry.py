@@ -157,7 +157,9 @@ def create_backend(settings: Settings, clock: Clock) -> Storage:
     if kind == "sqlite":
         from threadkeep.storage.sqlite.storage import SqliteStorage
 
-        if settings.store_type is None and settings.store_sqlite_path is None:
+        if settings.unused_server is not None:
+            log.warning("Memories are kept in %s. %s", settings.sqlite_path, settings.unused_server)
+        elif settings.store_type is None and settings.store_sqlite_path is None:
             log.info("Memories are kept in %s", settings.sqlite_path)
         return SqliteStorage(
             settings.sqlite_path,

@@ -224,6 +224,19 @@ class Settings(SettingsFields):
         return (self.store_sqlite_path or self.data_folder / "memory.sqlite3").expanduser()
 
     @property
+    def unused_server(self) -> str | None:
+        """A sentence about a server that is named but not used, as no storage type is set; ``None``: there is none."""
+        servers = {"redis": "store_redis_url", "postgres": "store_postgres_dsn", "mongodb": "store_mongodb_uri"}
+        named = [kind for kind, field in servers.items() if getattr(self, field) is not None]
+        if self.store_type is not None or not named:
+            return None
+        variable = self.variable_of(servers[named[0]])
+        return (
+            f"{variable} is set and LANGGRAPH_STORE_TYPE is not, so this server is not used: "
+            f"set LANGGRAPH_STORE_TYPE to {named[0]}, or to sqlite to keep memories in a file."
+        )
+
+    @property
     def vectors_path(self) -> Path:
         """The folder of FAISS's indexes."""
         return (self.vectors_folder or self.data_folder / "vectors").expanduser()

@@ -429,6 +429,7 @@ class TestDoctor:
 
         assert told.exit_code == 0
         assert "words only" in told.output
+        assert "LANGGRAPH_STORE_REDIS_URL is set and LANGGRAPH_STORE_TYPE is not" in told.output
         assert "hunter2" not in told.output
         assert "********" in told.output
 

@@ -68,6 +68,7 @@ class TestDoctor:
             ({"THREADKEEP_CHECKPOINT_KEY": "x" * 32}, "THREADKEEP_CHECKPOINT_KEY has a value of an example"),
             ({"THREADKEEP_CLIENT_SECRET": "change-me"}, "THREADKEEP_CLIENT_SECRET has a value of an example"),
             ({"LANGGRAPH_STORE_TYPE": "memory"}, "everything is lost"),
+            ({"LANGGRAPH_STORE_TYPE": "", "POSTGRES_DSN": "postgresql://db/m"}, "so this server is not used"),
         ],
     )
     def test_what_a_service_must_not_have_is_named(

@@ -20,6 +20,7 @@ from threadkeep.errors import (
     SettingsError,
     StorageReadOnlyError,
 )
+from threadkeep.functions import create_store
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 
@@ -117,6 +118,43 @@ class TestOpen:
 
         with pytest.raises(SettingsError, match=variable):
             threadkeep.open()
+
+    @pytest.mark.parametrize(
+        ("kind", "variable"),
+        [
+            ("redis", "REDIS_URL"),
+            ("postgres", "LANGGRAPH_STORE_POSTGRES_DSN"),
+            ("mongodb", "THREADKEEP_STORE_MONGODB_URI"),
+        ],
+    )
+    def test_a_server_without_the_storage_type_is_reported(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, variable: str
+    ) -> None:
+        """The warning names the variable, the file that is used instead, and what to set."""
+        monkeypatch.setenv(variable, "any://host")
+
+        with threadkeep.open():
+            pass
+        create_store()
+
+        (in_file, in_ram) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert f"memory.sqlite3. {variable} is set" in in_file
+        assert f"set LANGGRAPH_STORE_TYPE to {kind}, or to sqlite" in in_file
+        assert in_ram.startswith(f"Memories are kept in RAM. {variable} is set")
+
+    @pytest.mark.parametrize(("variable", "value"), [("LANGGRAPH_STORE_TYPE", "sqlite"), ("", "")])
+    def test_a_chosen_storage_type_is_not_reported(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, variable: str, value: str
+    ) -> None:
+        """The type is set, or a URL is passed."""
+        monkeypatch.setenv("REDIS_URL", "redis://cache")
+        if variable:
+            monkeypatch.setenv(variable, value)
+
+        with threadkeep.open(None if variable else "sqlite:///own.db"):
+            pass
+
+        assert [record for record in caplog.records if record.levelname == "WARNING"] == []
 
     @pytest.mark.parametrize(
         ("kind", "variable", "value", "sentence"),

@@ -99,6 +99,8 @@ def _storage_rows(settings: Settings) -> Iterator[Row]:
     kind = settings.store_type or "sqlite"
     if kind == "memory":
         yield _broken("storage", "LANGGRAPH_STORE_TYPE is memory: everything is lost when the process ends.")
+    if settings.unused_server is not None:
+        yield _broken("storage", settings.unused_server)
     if kind == "sqlite":
         path = settings.sqlite_path
         found = file_system(path, _MOUNTS.read_text() if _MOUNTS.exists() else "")
@@ -367,6 +369,8 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
 
     missing = missing_database(wanted)
     rows: list[dict[str, str]] = []
+    if wanted.unused_server is not None:
+        rows.append(_warning("storage", wanted.unused_server))
     storage = tk.app.storage
     try:
         health = tk.sync.ready()

@@ -155,6 +155,10 @@ def settings_of_existing(settings: Settings, *, instead: str = "showing an empty
     changes: dict[str, Any] = {}
     if (missing := missing_database(settings)) is not None:
         err.print(f"The database {missing} does not exist yet; {instead}.", markup=False)
+        if settings.unused_server is not None:
+            err.print(settings.unused_server, markup=False)
+        elif settings.store_sqlite_path is None:
+            err.print("If your application uses another file, set LANGGRAPH_STORE_SQLITE_PATH to it.", markup=False)
         changes.update(store_type="memory", keys=None)
     threads = settings.thread_path
     if settings.checkpoint_type is not None and threads is not None and not threads.exists():
