@@ -47,6 +47,7 @@ class TestDecide:
         edited = answer("proposals", "edit", keys[1], "My lucky number is 7.")
         (rejected,) = answer("proposals", "reject", keys[2], "--comment", "no")
 
+        assert "expires" not in run("proposals", "show", keys[0], "--user", USER).stdout
         assert [row["state"] for row in (approved, edited, rejected)] == ["approved", "approved", "rejected"]
         assert approved["decision"]["by"] == "carla"
         texts = {row["text"] for row in answer("memories", "list")}

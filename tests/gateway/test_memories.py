@@ -38,6 +38,16 @@ async def proposed(gateway: GatewayWorld, text: str, user: str = "ana") -> str:
 
 
 class TestMemories:
+    async def test_a_body_without_its_content_type(self, gateway: GatewayWorld):
+        """The answer names the header."""
+        async with gateway.client("ana") as client:
+            unnamed = await client.post("/memories", content=b'{"text": "I live in Rome."}')
+            empty = await client.post("/memories", json={})
+
+        assert unnamed.status_code == 422
+        assert "Content-Type: application/json" in unnamed.json()["detail"]
+        assert "Content-Type" not in empty.json()["detail"]
+
     async def test_kinds_of_the_application(
         self, open_gateway: Open, storage_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):

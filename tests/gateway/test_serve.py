@@ -399,7 +399,10 @@ class TestRefusals:
         with socket.socket() as probe:
             assert probe.connect_ex(("127.0.0.1", port)) != 0
 
-    def test_a_port_that_is_taken_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_a_port_that_is_taken_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        """So is the missing model, before."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("THREADKEEP_SINGLE_USER", "ana")
         monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", "memory.db")
@@ -410,6 +413,8 @@ class TestRefusals:
 
             with pytest.raises(SettingsError, match=f"Port {number} at 127.0.0.1"):
                 serve("127.0.0.1", number)
+
+        assert "THREADKEEP_MODEL=provider:name" in caplog.text
 
     @pytest.mark.linux
     def test_a_full_disk_is_named(self, tmp_path: Path):

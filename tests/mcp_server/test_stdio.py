@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -155,9 +156,14 @@ class TestProcess:
 
 
 class TestInit:
-    def test_configurations(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def test_configurations(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    ):
         """Each is JSON that starts `threadkeep mcp`, or names the gateway; no file is written."""
         monkeypatch.chdir(tmp_path)
+        program = tmp_path_factory.mktemp("bin") / "threadkeep"
+        program.touch(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}/../{program.parent.name}", prepend=os.pathsep)
         printed = CliRunner().invoke(app, ["init", "mcp", "--json"])
         entries = json.loads(printed.stdout)
 
@@ -172,12 +178,13 @@ class TestInit:
             (servers,) = entry["configuration"].values()
             server = servers["threadkeep"]
             assert server.get("args", ["mcp"]) == ["mcp"]
-            assert Path(server["command"]).is_absolute() if "command" in server else server["url"].endswith("/mcp")
+            assert server["command"] == str(program) if "command" in server else server["url"].endswith("/mcp")
         assert list(tmp_path.iterdir()) == []
 
     def test_lines_can_be_copied(self):
         """What is printed for people holds the same JSON, unbroken."""
         text = CliRunner().invoke(app, ["init", "mcp"]).stdout
+        assert "--user me" in text
         decoder = json.JSONDecoder()
         blocks = [decoder.raw_decode(text[at + 1 :])[0] for at in range(len(text)) if text[at : at + 2] == "\n{"]
         assert blocks == [entry["configuration"] for entry in configurations()]

@@ -160,7 +160,7 @@ class TestCommands:
 
         assert [(one["thread_id"], one["state"], one["reason"]) for one in first] == [
             ("1", "copied", ""),
-            ("2", "left", "its owner is missing; name it in --mapping FILE or --owner-key."),
+            ("2", "left", "its owner is missing; name it with owners= (--mapping FILE) or owner_key= (--owner-key)."),
         ]
         assert first[0]["owner"] == {"user_id": "ana@x.org", "tenant": "acme", "kind": "user"}
         assert [(one["state"], one["owner"]["user_id"]) for one in again] == [

@@ -54,6 +54,7 @@ class TestPropose:
         assert proposed.status == "proposed"
         (waiting,) = await tk.proposals.list()
         assert (waiting.text, waiting.state, waiting.trust) == (SAID, "pending", "tool")
+        assert waiting.proposal_id == proposed.proposal_id
         assert await tk.memories.list() == []
         assert (await tk.recall(QUESTION)).text == ""
         assert await tk.memories.search("vendor") == []

@@ -88,7 +88,8 @@ class TestLearning:
 
         proposed = await tk.proposals.propose(SAID)
 
-        assert proposed.status == "rejected"
+        assert (proposed.status, proposed.proposal_id) == ("rejected", None)
+        assert "Embedding" not in repr(await tk.proposals.tombstones())
         assert proposed.reason is not None
         assert "before" in proposed.reason
 

@@ -84,7 +84,8 @@ def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, 
     for source in proposal.sources:
         thread = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
         lines.append(f"  from {source.speaker}{thread}")
-    lines.append(f"  because: {plain(proposal.reason)}; expires {proposal.expires_at:%Y-%m-%d}")
+    expiry = f"; expires {proposal.expires_at:%Y-%m-%d}" if proposal.state == "pending" else ""
+    lines.append(f"  because: {plain(proposal.reason)}{expiry}")
     emit(proposal, lines, json=json)
 
 

@@ -90,10 +90,12 @@ async def gateway_problem(request: Request, error: Exception) -> Response:
 
 async def invalid_request(request: Request, error: Exception) -> Response:
     """Answer *request* with the places of what is invalid in it, and not with what stands there."""
-    del request
     found = cast("RequestValidationError", error).errors()
     errors = [{"at": [str(part) for part in one["loc"]], "message": str(one["msg"])} for one in found]
-    return problem(422, "input_invalid", "The request is invalid; errors names the places.", errors=errors)
+    detail = "The request is invalid; errors names the places."
+    if any(one["at"] == ["body"] for one in errors) and "json" not in request.headers.get("content-type", ""):
+        detail += " Send JSON with the header Content-Type: application/json."
+    return problem(422, "input_invalid", detail, errors=errors)
 
 
 async def http_problem(request: Request, error: Exception) -> Response:

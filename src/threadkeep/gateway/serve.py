@@ -146,7 +146,10 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         access_log=False,
         server_header=False,
     )
-    use_log_format(load_settings(Settings))  # uvicorn has set up its loggers by now
+    library = load_settings(Settings)
+    use_log_format(library)  # uvicorn has set up its loggers by now
+    if library.model is None and (graph or settings.graph) is None:
+        log.warning("No model is configured, replies quote memories: set THREADKEEP_MODEL=provider:name.")
     with bind(host, port) as listening, _exits_cleanly():
         address, number, *_ = listening.getsockname()
         _log.info("Threadkeep is running on http://%s:%d", f"[{address}]" if ":" in address else address, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ def configurations(command: str | None = None) -> list[dict[str, Any]]:
             which it is installed, so the path is absolute.
     """
     program = command or shutil.which("threadkeep") or str(Path(sys.argv[0]).absolute())
-    stdio = {"command": program, "args": ["mcp"]}
+    stdio = {"command": os.path.normpath(program), "args": ["mcp"]}
     http = {"type": "http", "url": LOCAL_URL}
     return [
         _entry("Claude Desktop", "claude_desktop_config.json (Settings, Developer, Edit Config)", "mcpServers", stdio),
@@ -39,7 +40,8 @@ def configuration_lines() -> Iterator[str]:
         yield f"{entry['client']}: {entry['file']}"
         yield from json.dumps(entry["configuration"], indent=2).splitlines()
         yield ""
-    yield "The user is the one of the operating system; add --user to args to name another one."
+    yield "The user is the one of the operating system; add --user ID to args to name another one."
+    yield "Other commands, such as threadkeep chat, have the user me unless --user names one: --user me shares their memories."
     yield "Add --review to args to let the client decide on proposals for you."
 
 

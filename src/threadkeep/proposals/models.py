@@ -170,6 +170,11 @@ class Proposed:
     memory_id: MemoryId | None
     reason: str | None = None
 
+    @property
+    def proposal_id(self) -> ProposalId | None:
+        """The id of the proposal; ``None`` where there is none."""
+        return None if self.proposal is None else self.proposal.proposal_id
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -225,8 +230,8 @@ class Tombstone:
     at: datetime
     by: str
     expires_at: datetime | None
-    digests: frozenset[str] = frozenset()
-    embedding: Embedding | None = None
+    digests: frozenset[str] = field(default=frozenset(), repr=False)
+    embedding: Embedding | None = field(default=None, repr=False)
     authors: frozenset[str] = frozenset()
 
 

@@ -273,7 +273,7 @@ class ThreadClaims:
             msg = "the mapping leaves it out."
             raise InvalidInputError(msg)
         if self.owner_key is None:
-            msg = "its owner is missing; name it in --mapping FILE or --owner-key."
+            msg = "its owner is missing; name it with owners= (--mapping FILE) or owner_key= (--owner-key)."
             raise InvalidInputError(msg)
         return _owner_in(await list_checkpoints(raw(saver), thread_id), self.owner_key)
 
@@ -289,10 +289,10 @@ def _owner_in(found: Sequence[CheckpointTuple], key: str) -> str:
     names = [str(name) if (name := dict(one.metadata).get(key)) is not None else "" for one in found]
     several = {*names} - {""}
     if len(several) > 1:
-        msg = f"its checkpoints name {len(several)} owners under {key!r}; name its owner in --mapping FILE."
+        msg = f"its checkpoints name {len(several)} owners under {key!r}; name its owner with owners= (--mapping FILE)."
         raise InvalidInputError(msg)
     if not names or not names[0]:
-        msg = f"its first checkpoint names no owner under {key!r}; name its owner in --mapping FILE."
+        msg = f"its first checkpoint names no owner under {key!r}; name its owner with owners= (--mapping FILE)."
         raise InvalidInputError(msg)
     return names[0]
 
