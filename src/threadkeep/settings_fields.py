@@ -25,7 +25,7 @@ class SettingsFields(BaseSettings):
     store_type: StoreType | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_TYPE", "THREADKEEP_STORE_TYPE"),
-        description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
+        description="Where memories are kept: memory, sqlite, redis, postgres or mongodb; unset: sqlite.",
     )
     store_sqlite_path: Path | None = Field(
         default=None,

@@ -76,7 +76,7 @@ def test_tutorial(monkeypatch: pytest.MonkeyPatch):
     names = asyncio.run(run(code(begin)))
 
     assert "“I'm allergic to peanuts.”" in names["reply"] or "“I'm allergic to peanuts”" in names["reply"]
-    assert names["home"].text.startswith("I live in Lisbon")
+    assert names["city"].text.startswith("I live in Lisbon")
     assert [one.text for one in names["rules"]] == ["Always answer in French."]
     assert "another owner" in names["refusal"]
     asyncio.run(run(code(end), tk=names["tk"]))
