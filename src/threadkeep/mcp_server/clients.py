@@ -41,7 +41,7 @@ def configuration_lines() -> Iterator[str]:
         yield from json.dumps(entry["configuration"], indent=2).splitlines()
         yield ""
     yield "The user is the one of the operating system; add --user ID to args to name another one."
-    yield "Other commands, such as threadkeep chat, have the user me unless --user names one: --user me shares their memories."
+    yield "Other commands, such as threadkeep chat, have the user me: --user me shares their memories."
     yield "Add --review to args to let the client decide on proposals for you."
 
 
