@@ -95,6 +95,22 @@ class TestConcerns:
         assert not concerns(ranking(floor - 0.002), lambda _: memory, kind="own")
         assert not concerns(ranking(0.27), lambda _: memory, kind="task")
 
+    @pytest.mark.parametrize(("of", "floor"), [(4, 0.297), (256, 0.400)])
+    @pytest.mark.parametrize("memory", [remembered("I ski."), remembered("Said: I ski.", "episodic")])
+    def test_a_shared_word_explains_why_a_statement_is_near_what_is_asked_about_the_world(
+        self, memory: Memory, of: int, floor: float
+    ):
+        """``When is the next full moon?``; less where there are few, and not where the question is about the user."""
+
+        def near(closest: float, kind: QuestionKind, words: float = 0.1) -> bool:
+            one = hit((closest * 0.95 - 0.35 * words) / 0.6, words)
+            return concerns(Ranking(found(*[one] * of), closest=closest), lambda _: memory, kind=kind)
+
+        assert near(floor + 0.002, "task")
+        assert not near(floor - 0.002, "task")
+        assert near(floor - 0.002, "task", 0.0)
+        assert near(floor - 0.002, "own")
+
     def test_order_has_a_higher_floor(self):
         """``Give me a haiku about rust.`` needs no memory of Rust."""
         assert concerns(ranking(0.442), kind="order")

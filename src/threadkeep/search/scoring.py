@@ -407,6 +407,10 @@ class Hits(Sequence[Hit]):
             self._settle(place)
         return self.closeness.item(self._rows.item(place))
 
+    def lexical_at(self, place: int) -> float:
+        """Return the share of BM25 of the hit at *place*, whose tie :meth:`closeness_at` has settled."""
+        return self.lexical.item(self._rows.item(place))
+
     def scores(self, places: Sequence[int]) -> list[float]:
         """Return the scores of the hits at *places*."""
         if self._tied:
