@@ -408,7 +408,7 @@ class Hits(Sequence[Hit]):
         return self.closeness.item(self._rows.item(place))
 
     def lexical_at(self, place: int) -> float:
-        """Return the share of BM25 of the hit at *place*, whose tie :meth:`closeness_at` has settled."""
+        """Return the share of BM25 of the hit at *place*; ties are settled by :meth:`closeness_at` before."""
         return self.lexical.item(self._rows.item(place))
 
     def scores(self, places: Sequence[int]) -> list[float]:
