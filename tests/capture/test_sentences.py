@@ -37,6 +37,18 @@ class TestSentences:
                 "I really enjoy long walks in the park near my house and\nalso cooking with my wife.",
                 ["I really enjoy long walks in the park near my house and also cooking with my wife."],
             ),
+            (
+                "i moved to porto. it rains here. my cat hates it. we stay",
+                ["i moved to porto.", "it rains here.", "my cat hates it.", "we stay"],
+            ),
+            (
+                "wir fahren inkl. der kinder, d.h. zu viert, ca. drei wochen",
+                ["wir fahren inkl. der kinder, d.h. zu viert, ca. drei wochen"],
+            ),
+            (
+                "keep it polite for the mgmt. team, approx. ten lines",
+                ["keep it polite for the mgmt. team, approx. ten lines"],
+            ),
         ],
     )
     def test_text_is_parted_at_its_sentences(self, text: str, expected: list[str]):

@@ -19,6 +19,11 @@ My birthday is on 3 May.
 My pronouns are they/them.
 My time zone is CET.
 My sister Ana is allergic to nuts
+My sister's in Leeds
+my fiancé's Tom.
+my dad's 80 next May
+our office's in Graz
+Don't ever suggest ESLint
 My wife works at the city hospital.
 My two kids go to the French school.
 My dog Biscuit is twelve.
@@ -148,6 +153,8 @@ I'm passionate about dancing and it brings me joy.
 """.strip().splitlines()
 
 DROPPED = """
+My code's not working
+The problem's in the parser
 I chose them because they help newcomers in Lisbon.
 I want to pass it on to others.
 I also use it to speak up for the Flemish choirs.

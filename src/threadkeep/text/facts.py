@@ -131,7 +131,7 @@ _QUESTION: Final = re.compile(
 )
 _STANDING: Final = re.compile(
     r"(?i)^(?:please )?(?:(?:from now on|in (?:the )?future|going forward|by default|whenever you (?:answer|reply|respond|write))[, ]+(?:please )?(?:always |never |only |do not |don't )?"
-    r"|(?:always|never) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer)\b"
+    r"|(?:always|never|don't ever|do not ever) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer|suggest|recommend|propose)\b"
     r"|^(?:please )?(?:you can |just )?call me (?!back\b|when\b|if\b|at\b|on\b|later\b|tomorrow\b|crazy\b|old\b|an?\b|maybe\b|tonight\b|in\b)\S+"
     r"|^(?:please )?(?:keep (?:your |the |all )?(?:answers|replies|responses|explanations|messages)|(?:answer|reply|respond|talk to me|speak to me|write to me) in (?:[A-Z]\w+|metric))\b"
 )
@@ -450,7 +450,7 @@ _VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I'
 
 def _score(text: str) -> float:
     """Return how much *text* says that lasts; 0 where it is not a statement of the person about themselves."""
-    said = lasting.with_apostrophes(straight(text))
+    said = lasting.with_verb(lasting.with_apostrophes(straight(text)))
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
     if _is_standing_rule(said):

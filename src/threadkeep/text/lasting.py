@@ -359,6 +359,20 @@ def with_apostrophes(said: str) -> str:
     return _BARE.sub(lambda found: f"{found[1]}'{found[2]}" if found[1] else f"{found[3]}n't", said)
 
 
+_CONTRACTED: Final = re.compile(
+    r"""(?ix)^(?P<who>(?:my|our|the)\ (?:[\w-]+\ ){0,2}?[\w-]+)'s\ (?=
+        (?P<has>got\b|been\b)
+        | (?:now|currently|still|always|not|never|just|also|only|about|almost|nearly|at|in|on|from|with|into|called|named|allergic|vegan|vegetarian|afraid|married|divorced|engaged|pregnant|retired|due|born|an?|the|[a-z]+ing)\b
+        | \d[\w.]*(?=[.,!;]|$|\ (?:next|this|in|and|years?)\b) | (?-i:[A-Z][\w-]+)(?=[.,!;]|$|\ and\b))"""
+)
+"""A subject with ``'s`` for ``is`` or ``has``, and not for what belongs to it: ``my sister's in Leeds``."""
+
+
+def with_verb(said: str) -> str:
+    """Return *said* with the verb that its subject is contracted with: ``my sister is`` for ``my sister's``."""
+    return _CONTRACTED.sub(lambda found: f"{found['who']} {'has' if found['has'] else 'is'} ", said)
+
+
 def is_introduced(text: str) -> bool:
     """Return whether a colon introduces a part of *text*."""
     return _INTRODUCED.search(text) is not None

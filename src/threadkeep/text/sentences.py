@@ -144,8 +144,15 @@ _ABBREVIATIONS: Final = words(
     mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie approx no nr nos inc ltd corp co dept est fig gen gov hon rev
     sen rep jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur fri sat sun a.m p.m u.s u.k
     u.s.a d.c ph.d m.d b.a b.sc m.a m.sc z.b d.h u.a bzw ca mme mlle sra srta dña sig dra profa hr fr av
+    govt intl univ assoc attn incl excl resp temp orig misc mgmt inkl exkl evtl bspw sogen vgl abzgl zzgl
     """
 )
+_ENDS_SHORT: Final = words("it me us him her you now too yet all out off up on in job day way one two so him")
+"""Words of fewer letters than :data:`_LONGEST_ABBREVIATION` that end a sentence, and are no abbreviations."""
+
+_LONGEST_ABBREVIATION: Final = 4
+"""From so many letters on a word that is no known abbreviation ends its sentence, also where lower case follows it."""
+
 _MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]+")
 
@@ -370,7 +377,8 @@ def _is_abbreviation(paragraph: str, start: int, end: re.Match[str]) -> bool:
         return word not in {"a.m", "p.m", "etc", "co", "inc", "ltd", "no"} or following.islower()
     initial = len(word) == 1 and word.isalpha() and word != "i"
     ordinal = word.isdigit() and len(words) > 1 and _MONTH.match(paragraph, end.end()) is not None
-    return initial or following.islower() or ordinal
+    whole = word in _ENDS_SHORT or (len(word) >= _LONGEST_ABBREVIATION and word[-1].isalpha())
+    return initial or ordinal or (following.islower() and not whole)
 
 
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
