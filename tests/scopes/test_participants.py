@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
 
 import threadkeep
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
@@ -144,6 +146,29 @@ async def test_what_another_user_tried_to_say_is_not_a_participant_s(tk: threadk
     assert "Mallory" in str((await agent.aget_state(of_carla)).values["messages"])
     assert [one.text for one in await tk.memories.list(owner="ana", kind="semantic")] == ["I play the cello."]
     assert "Mallory" not in await everything(tk, "ana")
+
+
+async def test_all_that_was_said_before_a_question_is_learnt_when_it_is_answered(tk: threadkeep.Threadkeep):
+    """Two people speak at once, a tool asks, and the run that answers has no input of its own."""
+
+    @tool
+    def confirm() -> str:
+        """Ask."""
+        return str(interrupt("Sure?"))
+
+    call = AIMessage("", tool_calls=[{"name": "confirm", "args": {}, "id": "1"}])
+    middleware = tk.middleware(recall=False, participants=PEOPLE)
+    model = ScriptedModel(replies=(call, "Noted."))
+    agent: Any = create_agent(model, [confirm], middleware=[middleware], checkpointer=InMemorySaver())
+    config = tk.config(user_id="carla", thread_id="standup")
+    said = [HumanMessage("I live in Porto.", name="Ana"), HumanMessage("I drive a tram.", name="Bob")]
+
+    await agent.ainvoke({"messages": said}, config)
+    await agent.ainvoke(Command(resume="yes"), config)
+    await tk.drain()
+
+    assert [one.text for one in await tk.memories.list(owner="ana", kind="semantic")] == ["I live in Porto."]
+    assert [one.text for one in await tk.memories.list(owner=BOB, kind="semantic")] == ["I drive a tram."]
 
 
 async def test_a_participant_who_opted_out_is_not_learnt_about(tk: threadkeep.Threadkeep):

@@ -532,13 +532,17 @@ class LearningMiddleware(ThreadkeepMiddleware):
         *about: Any,
     ) -> Receipt:
         """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
-        given, app = 0, self._tk.app
+        return await self._record(turn, shown(given=await self._count_input(saver, turn)), *about)
+
+    async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: _TurnContext) -> int:
+        """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""
+        app = self._tk.app
         try:
             reading = asyncio.to_thread(count_stored_input, saver, turn.thread_id or "")
-            given = await app.timeout_budget.wait(reading, timeout=self._timeout)
+            return await app.timeout_budget.wait(reading, timeout=self._timeout)
         except (NotImplementedError, TimeoutError) as error:  # then the newest message alone is surely the user's
             app.telemetry.degraded("capture.input", error)
-        return await self._record(turn, shown(given=given), *about)
+            return 0
 
     async def _record(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langgraph.config import get_config
@@ -10,7 +11,7 @@ from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
 from threadkeep.errors import ConflictError, StorageError
-from threadkeep.langgraph.identity import Participants, is_scoped, participants_from
+from threadkeep.langgraph.identity import Participants, is_scoped, participants_from, saver_with_input
 from threadkeep.langgraph.middleware import LearningMiddleware, State
 from threadkeep.models.langchain import PlainMessages, messages_by_participant, plain_messages
 from threadkeep.run_events import current_run
@@ -40,9 +41,16 @@ class ParticipantsMiddleware(LearningMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._is_recorded(seen, config):
             return None
-        shown = messages.given_for(self._shown(turn, messages, current_run(), config)[:])
-        question, scoped = messages.newest_human[2], is_scoped(config)
-        return self._record_each(turn, shown, people, lambda one: self._turn_note(turn, question, one, scoped=scoped))
+        run, question, scoped = current_run(), messages.newest_human[2], is_scoped(config)
+        saver = saver_with_input(messages, run, config)
+
+        async def record() -> Receipt:
+            given = 0 if saver is None else await self._count_input(saver, turn)
+            shown = messages.given_for(self._shown(turn, messages, run, config, given=given)[:])
+            note = partial(self._turn_note, turn, question, scoped=scoped)
+            return await self._record_each(turn, shown, people, note)
+
+        return record()
 
     @override
     async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
