@@ -21,7 +21,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ThreadId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import Message, Role
-from threadkeep.recall.models import block
+from threadkeep.recall.models import render_block
 from threadkeep.storage.interface import Item, Ref
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
@@ -188,7 +188,10 @@ class TestTurnRecord:
             AT,
         )
         said = talk(
-            ("user", f"{block([memory])}\n\nmy password is hunter2"), ("tool", "raw"), ("assistant", "fine"), ids="m"
+            ("user", f"{render_block([memory])}\n\nmy password is hunter2"),
+            ("tool", "raw"),
+            ("assistant", "fine"),
+            ids="m",
         )
         (turn,) = split(said, thread_id=TH)
 

@@ -208,7 +208,7 @@ class TestTurn:
         """The model is shown the same, and the stream is told the same."""
         turns = Turns(tk)
         waited_for = Turns(tk)
-        tk.app.services.search.forget(threadkeep.Owner(ANA).partition)
+        tk.app.services.search.drop_index(threadkeep.Owner(ANA).partition)
         expected = await waited_for.say(face)
 
         with home_busy(tk):

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.models import Memory, Source
-from threadkeep.recall.models import Recall, block, cross_thread_context, memory_context_text
+from threadkeep.recall.models import Recall, cross_thread_context, memory_context_text, render_block
 from threadkeep.text.quoted import BULLETS_HEADING, END, HEADING, quoted_statements, strip_blocks
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -45,7 +45,7 @@ class TestBlock:
         episode = memory("We planned a trip.", kind="episodic", trust="assistant")
         procedure = memory("Answer in French.", kind="procedural", sources=())
 
-        assert block([memory("I drink tea."), episode, procedure], thread_id=ThreadId("thread-1")) == (
+        assert render_block([memory("I drink tea."), episode, procedure], thread_id=ThreadId("thread-1")) == (
             f"{HEADING}\n"
             '- "I drink tea." (2026-11-20, this thread)\n'
             '- "We planned a trip." (2026-11-20, said by the assistant, this thread)\n'
@@ -56,14 +56,14 @@ class TestBlock:
 
     def test_nothing_relevant_is_an_empty_text(self):
         """There is no heading over nothing."""
-        assert block([]) == ""
+        assert render_block([]) == ""
 
     @given(st.lists(nasty, min_size=1, max_size=4), nasty)
     def test_no_text_can_forge_a_line(self, texts: list[str], thread: str):
         """However it is split into lines, there is one for each memory, and no character turns or hides any."""
         source = Source("user", ThreadId(thread), at=AT)
 
-        rendered = block([memory(text, sources=(source,)) for text in texts])
+        rendered = render_block([memory(text, sources=(source,)) for text in texts])
 
         lines = rendered.splitlines()
         assert lines == rendered.split("\n")
@@ -77,12 +77,12 @@ class TestBlock:
         """Escaping loses nothing."""
         whole = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
 
-        assert quoted_statements(block([memory(text) for text in whole])) == whole
+        assert quoted_statements(render_block([memory(text) for text in whole])) == whole
 
     @pytest.mark.parametrize("text", ["نعم می‌خواهم", "👩‍👩‍👧", "naïve “quotes” – ok", "ไทย"])
     def test_letters_of_all_scripts_stay_readable(self, text: str):
         """Only what could mislead is escaped."""
-        assert f'- "{text}" (' in block([memory(text)])
+        assert f'- "{text}" (' in render_block([memory(text)])
 
 
 class TestMemoryContextText:
@@ -125,7 +125,7 @@ class TestStripBlocks:
     def test_exactly_the_block_is_removed(self, texts: list[str], question: str):
         """What a person wrote is what is left, in either form of content and of block."""
         memories = [memory(text) for text in texts]
-        for rendered in (block(memories), memory_context_text(memories, max_chars=10**6)):
+        for rendered in (render_block(memories), memory_context_text(memories, max_chars=10**6)):
             (as_text,) = Recall(text=rendered).into([("user", question)])
             (as_blocks,) = Recall(text=rendered).into([("user", [{"type": "text", "text": question}])])
 

@@ -203,7 +203,7 @@ class TestRanking:
         await storage.erase(ANA)
 
         assert await keys(search) == []
-        search.forget(ANA)
+        search.drop_index(ANA)
         assert search.stats().partitions == 0
         assert await keys(search) == []
 
@@ -490,7 +490,7 @@ class TestMemories:
         await memories_of(search, found)
 
         await storage.erase(ANA)
-        search.forget(ANA)
+        search.drop_index(ANA)
 
         assert await memories_of(search, found) == [None]
 

@@ -25,7 +25,7 @@ from typing_extensions import override
 from threadkeep.adapters.owned_items import require_owner
 from threadkeep.errors import ThreadkeepError
 from threadkeep.memories.models import Source
-from threadkeep.recall.models import block
+from threadkeep.recall.models import render_block
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -150,7 +150,7 @@ class AgentsFile(BackendProtocol):
 
 def _fitting(memories: list[Memory]) -> str:
     """Return the block of as many of *memories* as fit."""
-    while len(text := block(memories)) > MAX_CHARACTERS:
+    while len(text := render_block(memories)) > MAX_CHARACTERS:
         memories = memories[: len(memories) * MAX_CHARACTERS // len(text)]
     return text or "Nothing is remembered yet."
 

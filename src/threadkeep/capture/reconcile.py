@@ -390,7 +390,7 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
     in_slot = [memory for memory in active if _one_subject(candidate, memory)]
     target = next((memory for memory in active if memory.memory_id == candidate.target), None)
     place = target or max(in_slot, key=_recency, default=None)
-    twin = _find_same(candidate, active, rules.similarity)
+    twin = _find_duplicate(candidate, active, rules.similarity)
     if verdict == "ask":
         return _proposed(candidate, place, twin, rules)
     if place is not None:
@@ -460,7 +460,7 @@ def _recency(memory: Memory) -> tuple[datetime, str]:
     return in_force(runs_of(memory))[-1].start, memory.memory_id
 
 
-def _find_same(candidate: Candidate, active: Sequence[Memory], similarity: Similarity) -> Memory | None:
+def _find_duplicate(candidate: Candidate, active: Sequence[Memory], similarity: Similarity) -> Memory | None:
     """Return the oldest memory that says the same; the very same words before nearly the same."""
     same = [memory for memory in active if _says(memory.text, candidate.text, similarity)]
     exact = [memory for memory in same if normalised(memory.text) == normalised(candidate.text)]

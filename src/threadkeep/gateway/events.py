@@ -178,14 +178,14 @@ class TurnEvents:
     def _custom(self, payload: Mapping[str, Any]) -> Iterator[Event]:
         kind = payload.get("type")
         if kind == "recalled":
-            told = {
+            recall = {
                 "memories": [_recalled(one) for one in payload.get("memories", ())],
                 "left_out": [_recalled(one) for one in payload.get("left_out", ())],
                 "tokens": payload.get("tokens", 0),
                 "degraded": payload.get("degraded", []),
             }
-            self.recalls.append(told)
-            yield "memory_recalled", told
+            self.recalls.append(recall)
+            yield "memory_recalled", recall
         elif kind == "captured":
             self.recorded = payload.get("status") in ("queued", "duplicate", "done")
             self.unrecorded = not self.recorded and bool(payload.get("degraded"))

@@ -270,7 +270,7 @@ class Indexes(Protocol):
         """Drop the index of *partition*, and remove what a vector engine holds of it."""
         ...
 
-    async def forget_erased(self) -> int:
+    async def drop_erased_indexes(self) -> int:
         """Drop every index of a partition that was erased since it was read; return how many."""
         ...
 
@@ -384,7 +384,7 @@ class OwnerErasure:
         if seen == self._noticed:
             return 0
         self._noticed = seen
-        return await self._indexes.forget_erased()
+        return await self._indexes.drop_erased_indexes()
 
     async def _was_restored(self, owner: Owner, receipts: Sequence[ErasureReceipt]) -> bool:
         """Whether what is there of *owner* is what was erased."""

@@ -1,8 +1,6 @@
-"""Recall: choosing, before a model call, the memories that matter, and rendering them within a budget.
+"""Recall: choose the memories that matter for a model call, and render them within a budget.
 
-An **index** holds one partition's vectors and postings in RAM and follows the storage's changes;
-**search** keeps the indexes in use and answers with a **ranking** of **hits**; **recall** reads the
-best of them, fits them into a budget and renders the **block** that the model sees. Everything that
-decides (``text``, ``lexical``, ``rank``, ``budget``, ``render``) is pure. Doors: ``search.Search`` for
-the store, ``service.RecallService`` for a turn, ``rendering`` for code that tells recalled text from new.
+``service`` recalls for a turn. ``relevance``, ``selection`` and ``currency`` decide which memories matter, ``packing``
+which of them fit into the token budget. ``models`` renders the block that the model reads, and ``profile`` has the
+named slots that memories fill. Indexes and ranking are in :mod:`threadkeep.search`.
 """

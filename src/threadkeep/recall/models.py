@@ -27,7 +27,7 @@ _SAID: Final[Mapping[Speaker, str]] = {
 }
 
 
-def block(memories: Sequence[Memory], *, thread_id: ThreadId | None = None) -> str:
+def render_block(memories: Sequence[Memory], *, thread_id: ThreadId | None = None) -> str:
     r"""Render *memories* as the block for the model; nothing for none.
 
     A heading that says what follows is data, a line for each memory and an end line::

@@ -347,7 +347,7 @@ class Retriever:
         if entry is not None and entry.published is not None:
             self._round(entry)
 
-    def forget(self, partition: Partition) -> None:
+    def drop_index(self, partition: Partition) -> None:
         """Drop the index of *partition*; the next search reads it anew."""
         if entry := self._cache.get(partition):
             self._cache.drop(entry)
@@ -358,11 +358,11 @@ class Retriever:
         Raises:
             VectorEngineError: The engine cannot be used; nothing of it is known to be gone.
         """
-        self.forget(partition)
+        self.drop_index(partition)
         if self._replicator is not None:
             await self._replicator.erase(partition)
 
-    async def forget_erased(self) -> int:
+    async def drop_erased_indexes(self) -> int:
         """Drop every index of a partition that was erased since it was read; return how many."""
         dropped = 0
         for entry in self._cache:

@@ -93,7 +93,7 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
     dates = list(named_dates(question))
     if not words.isdisjoint(_COUNTED_FROM_TODAY) and _PAST.search(question):
         today = now.astimezone(UTC).date()
-        dates += (_counted(found, today) for found in _RELATIVE.finditer(question))
+        dates += (_resolve_relative(found, today) for found in _RELATIVE.finditer(question))
     return tuple(dates)
 
 
@@ -133,7 +133,7 @@ def _span(year: int, month: int, day: int | None) -> Span | None:
     return spread(first, following - timedelta(days=1))
 
 
-def _counted(found: re.Match[str], today: date) -> Span:
+def _resolve_relative(found: re.Match[str], today: date) -> Span:
     parts = {name: lower_case(part) for name, part in found.groupdict().items() if part}
     if "yesterday" in parts:
         first = last = today - timedelta(days=1)

@@ -1,9 +1,7 @@
-"""Moving: items from one storage to another, from elsewhere to here, from one model's vectors to another's.
+"""Transfer: copy items and threads between storages, and import those of other programs.
 
-Words: an *entry* is an item on its way; a *source* gives entries; a *tally* is a count and a checksum that
-two storages share where they hold the same. `copying` copies and reads back, `checking` looks for what is
-not as it must be, `embedding` makes vectors anew; `arriving` says what a foreign item becomes, and
-`stock_*` and `mem0` read where they come from. Doors: the command line.
-
-`conversation_exports` reads exports of conversations with other programs, and `conversations` learns from them.
+``copying`` copies a storage, reads the copy back, checks it and embeds it anew. ``sources`` and ``langgraph_stores``
+read what is copied, and ``importer`` decides what a foreign item becomes. ``threads`` copies threads to and from
+LangGraph's savers, and ``earlier_threads`` those of an earlier version. ``conversation_exports`` reads exports of
+conversations with other programs.
 """
