@@ -168,11 +168,13 @@ class TestLists:
         sign_in_as(open_site(), STRINGS[3:57:13])
 
     @pytest.mark.soak
+    @pytest.mark.timeout(3_600)
     @pytest.mark.parametrize("start", range(0, 300, 60))
     def test_every_name_of_a_user(self, open_site: OpenSite, start: int):
         sign_in_as(open_site(), STRINGS[start : start + 60])
 
     @pytest.mark.soak
+    @pytest.mark.timeout(3_600)
     def test_every_search(self, open_site: OpenSite):
         site = open_site()
         site.gateway.tk.sync.memories.remember("I live in Rome.", owner=site.owner("ana"))
