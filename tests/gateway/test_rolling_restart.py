@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import os
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,20 @@ import httpx
 import pytest
 
 import threadkeep
+from tests.gateway.forking import start_command
 from tests.gateway.kept import Acknowledged, faults_of, until_learnt
-from tests.gateway.test_serve import COMMAND, Served, served
+from tests.gateway.test_serve import ADDRESS, prepare_server, until_listening
 from tests.gateway.world import events_of
 
 USERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway, a process of its own."""
+
+    process: ForkServerProcess
+    origin: str
 
 
 @dataclass
@@ -31,34 +40,46 @@ class Fleet:
 
     folder: Path
     environment: dict[str, str]
-    gateways: list[Served] = field(default_factory=list[Served])
-    workers: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
-    stacks: dict[int, ExitStack] = field(default_factory=dict[int, ExitStack])
+    gateways: list[Gateway] = field(default_factory=list[Gateway])
+    workers: list[ForkServerProcess] = field(default_factory=list[ForkServerProcess])
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def start_gateway(self) -> None:
-        stack = ExitStack()
-        arguments = ("--graph", "agent_module:graph")
-        server = stack.enter_context(served(self.folder, *arguments, pause=0.05, **self.environment))
-        self.stacks[server.process.pid] = stack
-        self.gateways.append(server)
+        messages = self.folder / f"gateway-{next(self._numbers)}.txt"
+        process = start_command(
+            ["serve", "--port", "0", "--graph", "agent_module:graph"], self.folder, self.environment, messages
+        )
+        self.gateways.append(Gateway(process, _origin_of(process, messages)))
 
     def start_worker(self) -> None:
-        command = [*COMMAND, "worker", "--concurrency", "2"]
-        environment = {**os.environ, **self.environment, "THREADKEEP_CAPTURE_WORKERS": "2"}
-        self.workers.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+        environment = {**self.environment, "THREADKEEP_CAPTURE_WORKERS": "2"}
+        messages = self.folder / f"worker-{next(self._numbers)}.txt"
+        self.workers.append(start_command(["worker", "--concurrency", "2"], self.folder, environment, messages))
 
     def end_gateway(self, number: signal.Signals) -> int:
         """Send the oldest gateway a signal, wait for its end, and return its exit code."""
-        server = self.gateways.pop(0)
-        server.process.send_signal(number)
-        code = server.process.wait(60)
-        self.stacks.pop(server.process.pid).close()
-        return code
+        return _end(self.gateways.pop(0).process, number)
 
     def end_worker(self, number: signal.Signals) -> int:
-        worker = self.workers.pop(0)
-        worker.send_signal(number)
-        return worker.wait(60)
+        return _end(self.workers.pop(0), number)
+
+
+def _origin_of(process: ForkServerProcess, messages: Path) -> str:
+    """Return the address of a gateway as soon as it listens."""
+    while process.is_alive():
+        if messages.exists() and (found := ADDRESS.search(messages.read_text())):
+            until_listening(found[1])
+            return found[1]
+        process.join(0.05)
+    raise AssertionError(messages.read_text())
+
+
+def _end(process: ForkServerProcess, number: signal.Signals) -> int:
+    assert process.pid is not None
+    os.kill(process.pid, number)
+    process.join(60)
+    assert process.exitcode is not None
+    return process.exitcode
 
 
 @contextmanager
@@ -67,23 +88,21 @@ def fleet(folder: Path, url: str, *, gateways: int, workers: int) -> Iterator[Fl
     environment = {
         "LANGGRAPH_STORE_TYPE": "postgres",
         "LANGGRAPH_STORE_POSTGRES_DSN": url,
-        "EMBEDDINGS_PROVIDER": "none",
         "THREADKEEP_CAPTURE_WORKERS": "0",
         "THREADKEEP_LEASE_SECONDS": "3",
     }
-    started = Fleet(folder, environment)
+    running = Fleet(folder, prepare_server(folder, 0.05, environment))
     try:
         for _ in range(gateways):
-            started.start_gateway()
+            running.start_gateway()
         for _ in range(workers):
-            started.start_worker()
-        yield started
+            running.start_worker()
+        yield running
     finally:
-        for stack in started.stacks.values():
-            stack.close()
-        for worker in started.workers:
-            worker.send_signal(signal.SIGTERM)
-            worker.wait(60)
+        while running.gateways:
+            running.end_gateway(signal.SIGTERM)
+        while running.workers:
+            running.end_worker(signal.SIGTERM)
 
 
 @dataclass

@@ -77,18 +77,23 @@ def served(
     folder: Path, *arguments: str, pause: float = 0.0, package: Path | None = None, **environment: str
 ) -> Iterator[Served]:
     """Start a server; *package*: the folder that it imports threadkeep from, instead of the sources."""
+    variables = prepare_server(folder, pause, environment)
+    first = COMMAND[-1] if package is None else f"import sys; sys.path.insert(0, {str(package)!r}); {COMMAND[-1]}"
+    command = [*COMMAND[:-1], first, "serve", "--port", "0", *arguments]
+    with started(command, folder, variables) as server:
+        yield server
+
+
+def prepare_server(folder: Path, pause: float, environment: Mapping[str, str]) -> dict[str, str]:
+    """Write the agent, which waits *pause* seconds before each word, into *folder*; return a server's environment."""
     (folder / "agent_module.py").write_text(SLOW_GRAPH.replace("PAUSE", str(pause)))
-    variables = {
+    return {
         **storage_of(folder),
         "THREADKEEP_SINGLE_USER": "ana",
         "THREADKEEP_MAX_TURNS_PER_OWNER": "1000",
         "THREADKEEP_MAX_TURNS_PER_MINUTE": "10000",
         **environment,
     }
-    first = COMMAND[-1] if package is None else f"import sys; sys.path.insert(0, {str(package)!r}); {COMMAND[-1]}"
-    command = [*COMMAND[:-1], first, "serve", "--port", "0", *arguments]
-    with started(command, folder, variables) as server:
-        yield server
 
 
 @contextmanager

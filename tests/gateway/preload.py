@@ -1,0 +1,24 @@
+"""What a gateway and a worker import: only the process that they fork from imports this module."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg_pool  # noqa: F401 - is imported when a storage connects
+
+import threadkeep.cli.queue
+import threadkeep.storage.postgres.storage  # noqa: F401
+from threadkeep.gateway.serve import _require_usable
+from threadkeep.gateway.settings import GatewaySettings
+
+os.environ.update(LANGGRAPH_STORE_TYPE="memory", EMBEDDINGS_PROVIDER="none", THREADKEEP_SINGLE_USER="ana")
+with tempfile.TemporaryDirectory() as folder:
+    agent = "def graph(tk):\n    return tk.per_run_owner().graph(model=ScriptedModel())\n"
+    Path(folder, "preloaded_agent.py").write_text(f"from threadkeep.testing import ScriptedModel\n\n{agent}")
+    sys.path.insert(0, folder)
+    asyncio.run(_require_usable("preloaded_agent:graph", GatewaySettings.load()))
+    sys.path.remove(folder)
