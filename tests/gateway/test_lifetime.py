@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
+import math
 import random
 import socket
 from typing import Any
@@ -16,6 +18,7 @@ from tests.gateway.conftest import Open
 from tests.gateway.test_serve import turn
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of, until
 from threadkeep.checkpoints.directory import thread_partition
+from threadkeep.concurrency import Priority, current_priority
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.testing import Held, ScriptedModel
 
@@ -155,6 +158,39 @@ class TestDisconnects:
         async with gateway.client() as client:
             messages = (await client.get("/threads/t/messages")).json()["messages"]
         assert len(messages[-1]["text"]) == 20_000_000
+
+
+class TestOverload:
+    async def test_the_end_of_a_run_waits_for_calls_before_it(
+        self, open_gateway: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ):
+        """A queue of this process is no time of the storage: the thread of a run without one is deleted."""
+        monkeypatch.setattr("threadkeep.gateway.runs.STORAGE_SECONDS", 0.05)
+        release, calls = asyncio.Event(), itertools.count()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)), url=postgres_url)
+        gate: Any = gateway.tk.app.storage.gate
+        last = math.inf
+
+        async def call_on_and_on() -> None:
+            current_priority.set(Priority.CHECKPOINT)
+            while next(calls) < last:
+                async with gate.place():
+                    await asyncio.sleep(0.01)
+
+        async def run() -> None:
+            begun = await gateway.runs.begin(TurnRequest(owner_of("ana"), "t", "Hello", temporary=True))
+            await begun.wait()
+
+        running = gateway.call(lambda: asyncio.ensure_future(run()))
+        await until(lambda: gateway.model.prompts)
+        others = [asyncio.create_task(gateway.tk.app.event_loop.run(call_on_and_on())) for _ in range(30)]
+        gateway.call(release.set)
+        await until(lambda: any(priority == Priority.RECALL for priority, *_ in gate._waiting))
+        last = next(calls) + 300
+        await asyncio.gather(*others)
+        await until(running.done)
+
+        assert "is left" not in caplog.text
 
 
 class TestCancelling:

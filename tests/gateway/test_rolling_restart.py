@@ -23,7 +23,8 @@ from tests.gateway.kept import Acknowledged, faults_of, until_learnt
 from tests.gateway.test_serve import ADDRESS, prepare_server, until_listening
 from tests.gateway.world import events_of
 
-USERS = 6
+USERS = 4
+pytestmark = [pytest.mark.slow, pytest.mark.linux]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +177,8 @@ async def require_kept(load: Load, url: str, *, killed: bool) -> None:
         assert not faults, faults
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("rounds", [1, 10])
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.soak)])
 async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url: str, rounds: int):
     """No acknowledged turn is lost or doubled, and clients see no status but 200 and 503."""
     workers = 1 if rounds == 1 else 2
@@ -203,9 +203,8 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
     assert set(codes) == {0}
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", [20, 200])
+@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.soak)])
 async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int):
     """A client whose stream was cut asks again; what was acknowledged before is there, once."""
     with fleet(tmp_path, postgres_url, gateways=2, workers=2) as running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterator
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
+from pymongo import AsyncMongoClient, monitoring
 
 import threadkeep
 from tests.conftest import missing
+from tests.storage.mongodb_world import opened
+from threadkeep.storage.interface import Partition
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep_conformance.servers import MongoServer
 
@@ -61,6 +65,41 @@ class TestTurns:
             assert [found.memory.text for found in tk.sync.memories.search("live", owner=ANA)] == ["I live in Porto."]
             tk.sync.memories.forget(memory.memory_id, owner=ANA)
             assert tk.sync.memories.list(owner=ANA) == []
+
+
+class Concurrency(monitoring.CommandListener):
+    """Counts the commands that wait for their answers.
+
+    Attributes:
+        most: How many were at the same moment.
+    """
+
+    def __init__(self) -> None:
+        self.most = self._waiting = 0
+
+    def started(self, event: monitoring.CommandStartedEvent) -> None:
+        self._waiting += 1
+        self.most = max(self.most, self._waiting)
+
+    def succeeded(self, event: monitoring.CommandSucceededEvent) -> None:
+        self._waiting -= 1
+
+    def failed(self, event: monitoring.CommandFailedEvent) -> None:
+        self._waiting -= 1
+
+
+class TestBurst:
+    async def test_few_calls_are_with_the_server_at_once(self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch):
+        """The others wait in this process, where no timeout runs: a server answers none of them sooner."""
+        seen = Concurrency()
+        monkeypatch.setattr(
+            "threadkeep.storage.mongodb.storage.create_client",
+            lambda uri: AsyncMongoClient(uri, tz_aware=True, event_listeners=[seen]),
+        )
+        async with opened(mongodb_url) as storage:
+            await asyncio.gather(*(storage.scan(Partition("owner", ("", f"user {n}")), limit=9) for n in range(100)))
+
+        assert 1 < seen.most <= 8
 
 
 class TestOutage:

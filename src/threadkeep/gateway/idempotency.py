@@ -17,6 +17,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
+from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.problems import ProblemError
@@ -36,7 +37,7 @@ CLAIM_MINUTES: Final = 1.0
 RENEW_SECONDS: Final = 15.0
 
 STORAGE_SECONDS: Final = 2.0
-"""How long a request waits for the storage to write what it need not have."""
+"""How long a request asks the storage to write what it need not have; queues of this process do not count."""
 
 WAIT_SECONDS: Final = 10.0
 """How long a repeated request waits for the answer to the first one."""
@@ -183,7 +184,7 @@ class KeyClaim:
 
     async def _try(self, write: Coroutine[Any, Any, None], failure: str) -> None:
         try:
-            async with asyncio.timeout(STORAGE_SECONDS):
+            async with answer_timeout(STORAGE_SECONDS):
                 await write
         except (StorageError, TimeoutError) as error:
             log.warning("%s, of a request with an Idempotency-Key: %s", failure, error)

@@ -18,11 +18,12 @@ STREAMS = 200
 ROUNDS = 3
 
 
-async def streamed(http: httpx.AsyncClient, user: str, path: str, body: dict[str, Any], last: bytes) -> bool:
-    """Return whether a stream was answered and ended as it should."""
+async def stream(http: httpx.AsyncClient, user: str, path: str, body: dict[str, Any], last: bytes) -> None:
+    """Read a stream, which must be answered and end as it should."""
     async with http.stream("POST", path, json=body, headers={USER: user}) as answer:
         text = b"".join([chunk async for chunk in answer.aiter_bytes()])
-    return answer.status_code == 200 and last in text
+    assert answer.status_code == 200, (path, user, answer.status_code, text[-500:])
+    assert last in text, (path, user, text[-500:])
 
 
 async def cost(world: GatewayWorld, path: str, body: dict[str, Any], last: bytes) -> float:
@@ -31,8 +32,7 @@ async def cost(world: GatewayWorld, path: str, body: dict[str, Any], last: bytes
     async with httpx.AsyncClient(base_url=world.origin, timeout=120, limits=limits) as http:
         began = time.process_time()
         for _ in range(ROUNDS):
-            streams = [streamed(http, f"user-{number}", path, body, last) for number in range(STREAMS)]
-            assert all(await asyncio.gather(*streams))
+            await asyncio.gather(*(stream(http, f"user-{number}", path, body, last) for number in range(STREAMS)))
         await asyncio.to_thread(world.tk.sync.drain)
         return (time.process_time() - began) * 1_000 / (ROUNDS * STREAMS)
 
@@ -51,8 +51,8 @@ class TestTwoHundredStreams:
         async with httpx.AsyncClient(base_url=world.origin, timeout=120) as http:
             thread = {**run, "if_not_exists": "create"}
             for path, body, last in paths:
-                assert await streamed(http, "first", path, body, last)
-            assert await streamed(http, "first", "/lg/threads/mine/runs/stream", thread, b"event: end")
+                await stream(http, "first", path, body, last)
+            await stream(http, "first", "/lg/threads/mine/runs/stream", thread, b"event: end")
         costs = {path: await cost(world, path, body, last) for path, body, last in paths}
         costs["/lg/threads/{id}/runs/stream"] = await cost(
             world, "/lg/threads/mine/runs/stream", {**run, "if_not_exists": "create"}, b"event: end"

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from tests.gateway.load.figures import Figure
 from tests.gateway.load.stalled import stalled
+from tests.gateway.load.steady import steady
 from tests.gateway.load.streaming import latency, overhead, streams
 from tests.gateway.load.throughput import scaling, throughput
 from tests.gateway.load.warm import warm
@@ -31,6 +32,7 @@ PARTS: Final[dict[str, Callable[..., Coroutine[Any, Any, list[Figure]]]]] = {
     "overhead": overhead,
     "latency": latency,
     "streams": streams,
+    "steady": steady,
 }
 
 

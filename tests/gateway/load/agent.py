@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -26,6 +28,12 @@ from typing_extensions import override
 import threadkeep
 
 LETTERS: Final = str.maketrans("0123456789", "abcdefghij")
+
+BROKEN: Final = " (the model fails now)"
+"""What a message ends with whose turn the model fails in the middle of."""
+
+TASKS_FILE: Final = "LOAD_TASKS_FILE"
+"""The variable with the file that the number of tasks of all event loops is written to, at SIGUSR1."""
 
 
 class PacedModel(BaseChatModel):
@@ -52,8 +60,12 @@ class PacedModel(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        del messages, stop, kwargs
-        for _ in range(self.words):
+        del stop, kwargs
+        broken = messages[-1].text.endswith(BROKEN)
+        for word_number in range(self.words):
+            if broken and word_number == self.words // 2:
+                msg = "The model failed."
+                raise ConnectionError(msg)
             await asyncio.sleep(self.pause)
             word = f"z{time.monotonic_ns()} ".translate(LETTERS) if self.pause else "word "
             chunk = ChatGenerationChunk(message=AIMessageChunk(content=word))
@@ -64,8 +76,17 @@ class PacedModel(BaseChatModel):
 
 def graph(tk: threadkeep.Threadkeep) -> Any:
     """Return the agent of the gateway."""
+    if file := os.environ.get(TASKS_FILE):
+        signal.signal(signal.SIGUSR1, lambda *_: _write_tasks(Path(file)))
     view = tk.per_run_owner()
     return create_agent(PacedModel(), [], middleware=[view.middleware(events="full")], checkpointer=view.checkpointer)
+
+
+def _write_tasks(file: Path) -> None:
+    counted = file.with_suffix(".new")
+    tasks: Any = asyncio.tasks
+    counted.write_text(str(sum(not task.done() for task in [*tasks._all_tasks])))
+    counted.rename(file)
 
 
 class Turn(BaseModel):

@@ -54,7 +54,8 @@ class Bench:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Make an empty folder."""
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
 
     def database(self) -> str:
@@ -64,18 +65,18 @@ class Bench:
 
     def bare(self, database: str | None = None) -> Served:
         """Start the bare application on SQLite, or on a database of PostgreSQL."""
-        folder = self._folder()
+        folder = self.folder()
         place = {"LOAD_DATABASE": database or str(folder / "bare.db")}
         return self._stack.enter_context(bare_server(folder, BARE, self._paced | place))
 
     def gateway(self, database: str | None = None, **environment: str) -> Served:
         """Start the gateway on SQLite, or on a database of PostgreSQL."""
         variables: Any = self._variables(database) | environment
-        return self._stack.enter_context(served(self._folder(), "--graph", GRAPH, **variables))
+        return self._stack.enter_context(served(self.folder(), "--graph", GRAPH, **variables))
 
     def worker(self, database: str) -> subprocess.Popen[bytes]:
         """Start a worker that learns from the turns in a database of PostgreSQL."""
-        return self._stack.enter_context(_worker(self._folder(), self._variables(database)))
+        return self._stack.enter_context(_worker(self.folder(), self._variables(database)))
 
     def _variables(self, database: str | None) -> dict[str, str]:
         return {

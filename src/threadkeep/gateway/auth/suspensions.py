@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cachetools import LRUCache
 
+from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import NAMESPACE
@@ -104,7 +104,7 @@ class Suspensions:
         self._change = "" if item is None else item.value["change"]
 
     async def _read(self, namespace: tuple[str, ...], key: str) -> Any:
-        async with asyncio.timeout(_WAIT_SECONDS):
+        async with answer_timeout(_WAIT_SECONDS):
             return await self._store.aget(namespace, key)
 
     async def _announce(self, owner: Owner, *, suspended: bool) -> None:

@@ -58,7 +58,7 @@ from threadkeep.storage.mongodb.documents import (
     place_key,
     shows,
 )
-from threadkeep.storage.rows import EncodedBatch, ItemRow, RowKey, parse_partition
+from threadkeep.storage.rows import EncodedBatch, ItemRow, RowKey, is_alive, parse_partition
 
 T = TypeVar("T")
 
@@ -71,8 +71,8 @@ _LONGEST_PART: Final = 5_000
 _MAX_LIMIT: Final = 1 << 62
 
 
-_CALLS_AT_ONCE: Final = 32
-"""The driver's pool has 100 connections; more calls than this at once do not make a server faster."""
+_CALLS_AT_ONCE: Final = 8
+"""More at once do not make a server faster: calls would wait there, where timeouts run, and not in this process."""
 
 
 class MongoStorage(StorageBase):
@@ -378,7 +378,7 @@ class MongoReads:
     async def _read_on(self, page: _ScanState, query: ScanQuery, entry: BatchRecord, size: int) -> None:
         """Read *size* more versions into *page*."""
         newest = query.direction == "newest"
-        condition = self._scan_condition(page, query, entry.part)
+        condition = self._scan_condition(query, entry.part)
         condition["order"] = order_range(entry.part, page.edge, newest=newest)
         cursor = (
             self._collections.items.find(condition, batch_size=MAX_COMMAND_IDS)
@@ -396,7 +396,7 @@ class MongoReads:
         newest = query.direction == "newest"
         for place in changed:
             page.items.pop(place, None)
-        condition = self._scan_condition(page, query, entry.part)
+        condition = self._scan_condition(query, entry.part)
         first, last = (page.edge, start) if newest else (start, page.edge)
         bounds = {"$gt": first or entry.part, "$lt": last or entry.part + "~"}
         if page.edge is not None:
@@ -410,9 +410,10 @@ class MongoReads:
                 _shown(await self._collections.items.find(condition, batch_size=MAX_COMMAND_IDS).to_list(), entry),
             )
 
-    def _scan_condition(self, page: _ScanState, query: ScanQuery, part: str) -> Document:
+    def _scan_condition(self, query: ScanQuery, part: str) -> Document:
+        """Return the condition on partition and namespace; expired versions are few, and left out when read."""
         first, last = query.namespace_range
-        condition: Document = {"partition": part, "$or": [{"expires_at": None}, {"expires_at": {"$gt": page.now}}]}
+        condition: Document = {"partition": part}
         if query.prefix:
             condition["namespace"] = {"$gte": first, "$lte": last}
         return condition
@@ -468,7 +469,8 @@ def _shown(read: Sequence[Document], entry: BatchRecord) -> list[Document]:
 
 def _add(page: _ScanState, query: ScanQuery, versions: Sequence[Document]) -> None:
     places = {(version["namespace"], version["key"]): version["place"] for version in versions}
-    for cursor, item in query.select([parse_row(version) for version in versions]):
+    rows = [row for row in map(parse_row, versions) if is_alive(row, page.now)]
+    for cursor, item in query.select(rows):
         page.items[places[cursor.namespace, cursor.key]] = (cursor, item)
 
 
