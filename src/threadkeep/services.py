@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.memories.retention import LastUsed, Limits, Retention
     from threadkeep.models.base import Embedder, Message, Reranker
+    from threadkeep.models.calibration import Calibration
     from threadkeep.observability import Telemetry
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
@@ -287,6 +288,13 @@ class Services:
             language=None if settings.language == "auto" else settings.language,
             replicator=self._replicator,
         )
+
+    @component
+    def calibration(self) -> Calibration:
+        """Measures what the cosines of the embedder mean."""
+        from threadkeep.models.calibration import Calibration
+
+        return Calibration(self._embedder, self.telemetry)
 
     @component
     def redact(self) -> Callable[[str], str]:

@@ -7,7 +7,7 @@ import builtins
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -43,7 +43,7 @@ LEAST_CLOSENESS: Final = 0.24
 
 Source:
     The development half of ``threadkeep eval documents``: the closest passage of a question that names its subject has
-    .29 or more, and 19 of 20 unrelated questions stay below. ``docs/evaluation.md`` has the other half.
+    .29 or more, and 19 of 20 unrelated questions stay below; with other embedders, on the local model's scale.
 """
 
 LEAST_LEXICAL: Final = 0.10
@@ -256,6 +256,8 @@ class CollectionService(Service):
         if not prefixes:
             return Passages(())
         ranking = await self._services.search.ranking(partition, query, prefixes=prefixes, limit=None)
+        if (scale := await self._services.calibration.scale()) is not None:
+            ranking = replace(ranking, hits=ranking.hits.rescaled(scale.to_local))
         hits = closest_hits(ranking, limit, relevant_only=relevant_only)
         passages = await self._passages(partition, hits)
         if not passages and limit:

@@ -23,6 +23,7 @@ from typing_extensions import override
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
+from threadkeep.models.calibration import LOCAL_NAME
 
 if TYPE_CHECKING:
     import numpy as np
@@ -401,7 +402,7 @@ def embeddable(text: str) -> str:
     return text.lstrip()[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-NAME: Final = "minilm-l6-v2-int8@2"
+NAME: Final = LOCAL_NAME
 DIMS: Final = 384
 ADVICE: Final = 'run: pip install "threadkeep[local]"'
 

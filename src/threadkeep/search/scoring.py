@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf, isnan, sqrt
@@ -361,6 +361,7 @@ class Hits(Sequence[Hit]):
         self.lexical = lexical
         self._names = names
         self._slots = slots
+        self._revisions = revisions
         self._cosine = cosine
         self._length = len(slots) if limit is None else min(limit, len(slots))
         self._rows = np.arange(len(slots))  # of each place
@@ -395,6 +396,21 @@ class Hits(Sequence[Hit]):
 
     def __repr__(self) -> str:
         return repr(tuple(self))
+
+    def rescaled(self, carry: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Hits:
+        """Return the same hits in the same order, as close as the cosines that *carry* returns for theirs say."""
+        if self._cosine is None:
+            return self
+        return Hits(
+            self._names,
+            self._slots,
+            strength=self.strength,
+            revisions=self._revisions,
+            closeness=closeness(carry(self._cosine), self.lexical),
+            cosine=self._cosine,
+            lexical=self.lexical,
+            limit=self._length,
+        )
 
     def closest_places(self, count: int) -> list[int]:
         """Return the places of the *count* closest hits, the closest first and of equals the stronger one."""

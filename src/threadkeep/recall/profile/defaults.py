@@ -32,10 +32,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Register me for the course.",
         ),
         _words(
-            "my_name_is name's i'm_called call_me calls_me i_go_by heiße nenn_mich nennt_mich nennen_mich appelle appellent m'appelle llamo llaman llámame chamo chamam chama-me"
+            "my_name_is name's i'm_called call_me calls_me i_go_by heiße nenn_mich nennt_mich nennen_mich appelle appellent m'appelle llamo llaman llámame chamo chamam chama-me my_full_name my_first_name my_surname nickname short_for known_as address_me heisse mein_name name_ist je_m'appelle mon_nom prénom me_llamo mi_nombre apodo meu_nome me_chamo apelido"
         ),
         _words(
-            "sign sign-off signature sign-up register enrol enroll label badge introduce unterschreib* unterzeichn* anmeld* signe* signer inscri* firma* inscrib* regist* assin* registr*"
+            "sign sign-off signature sign-up register enrol enroll label badge introduce unterschreib* unterzeichn* anmeld* signe* signer inscri* firma* inscrib* regist* assin* registr* rsvp application_form petition certificate diploma guest_list invitation formular formulaire formulario formulário"
         ),
         single=True,
     ),
@@ -61,10 +61,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Write a job reference.",
         ),
         _words(
-            "occupation profession freelance* self-employed nurse teacher engineer developer beruf arbeite als angestellt* selbstständig* métier travaille infirmi* enseign* ingénieur* profesión trabajo enfermer* profesor* ingenier* profissão trabalho professor* engenheir* arquitet* arquitect*"
+            "occupation profession freelance* self-employed nurse teacher engineer developer beruf arbeite als angestellt* selbstständig* métier travaille infirmi* enseign* ingénieur* profesión trabajo enfermer* profesor* ingenier* profissão trabalho professor* engenheir* arquitet* arquitect* teach teaches teaching study studying student apprentice intern trainee lawyer attorney doctor physician surgeon dentist vet architect accountant bookkeeper consultant analyst scientist researcher lecturer professor journalist translator designer illustrator photographer musician chef baker barista waiter plumber electrician carpenter mechanic farmer gardener hairdresser midwife paramedic therapist psychologist pharmacist librarian social_worker firefighter police_officer programmer sysadmin sre product_manager project_manager recruiter salesperson realtor work_as working_as job_is for_a_living by_trade retired unterrichte lehrer* lehrerin krankenpfleger* ärztin anwält* studiere auszubildende* étudiant* avocat* médecin journaliste estudiante abogad* médic* periodista estudante advogad* jornalista"
         ),
         _words(
-            "bio biography cv résumé resume invoice linkedin profile worksheet lebenslauf bewerbung* rechnung* vorstellung* biographie facture candidature biografía biograf* currículum currículo factura fatura apresentação présentation presentación"
+            "bio biography cv résumé resume invoice linkedin profile worksheet lebenslauf bewerbung* rechnung* vorstellung* biographie facture candidature biografía biograf* currículum currículo factura fatura apresentação présentation presentación syllabus portfolio testimonial about_me elevator_pitch business_card job_application"
         ),
     ),
     ProfileSlot(
@@ -88,10 +88,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Assign the task to a colleague.",
         ),
         _words(
-            "team department company employer colleagues manager boss studio kollegen abteilung firma arbeitgeber chef chefin équipe entreprise collègues equipo empresa compañeros jefe jefa equipe colegas"
+            "team department company employer colleagues manager boss studio kollegen abteilung firma arbeitgeber chef chefin équipe entreprise collègues equipo empresa compañeros jefe jefa equipe colegas squad startup colleague coworkers co-workers supervisor line_manager report_to reports_to works_with work_for working_for work_at university i_work kollegin vorgesetzte* mannschaft collègue supérieur* compañer* oficina colega escritório"
         ),
         _words(
-            "ticket expense* everybody everyone colleague* team escalate invite cards spesen kollegen alle lade note frais invite* collègues gastos compañeros invita* despesas colegas convida*"
+            "ticket expense* everybody everyone colleague* team escalate invite cards spesen kollegen alle lade note frais invite* collègues gastos compañeros invita* despesas colegas convida* coworkers co-workers standup retro handover rota roster onboarding expenses reimbursement timesheet"
         ),
     ),
     ProfileSlot(
@@ -119,10 +119,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Roll back the release.",
         ),
         _words(
-            "kubernetes docker python java javascript typescript rust golang terraform postgres postgresql mysql redis aws azure gcp linux django react git github gitlab jenkins prometheus grafana excel powerpoint keynote figma photoshop programmier* läuft tourne utilisons usamos roda framework stack cluster database"
+            "kubernetes docker python java javascript typescript rust golang terraform postgres postgresql mysql redis aws azure gcp linux django react git github gitlab jenkins prometheus grafana excel powerpoint keynote figma photoshop programmier* läuft tourne utilisons usamos roda framework stack cluster database node ruby rails php laravel perl scala kotlin haskell elixir clojure fastapi vue svelte angular nextjs bash powershell mongodb sqlite snowflake bigquery redshift kafka rabbitmq elasticsearch opensearch loki splunk datadog helm argocd flux ansible pulumi nginx traefik envoy istio bitbucket circleci cloudflare heroku vercel netlify hetzner ubuntu debian fedora macos windows vim neovim emacs vscode intellij pycharm jupyter pandas numpy pytorch tensorflow matlab spss stata latex sharepoint slack confluence jira trello asana salesforce hubspot quickbooks shopify wordpress premiere lightroom indesign blender autocad ableton pro_tools"
         ),
         _words(
-            "restart deploy* redeploy rollback rollout staging production pod pods server service script dashboard chart pipeline build migrate migration query slides module endpoint container numbers export starte dienst testumgebung redémarre déploie service reinicia despliega servidor serviço servicio implanta"
+            "restart deploy* redeploy rollback rollout staging production pod pods server service script dashboard chart pipeline build migrate migration query slides module endpoint container numbers export starte dienst testumgebung redémarre déploie reinicia despliega servidor serviço servicio implanta server* servers logs log alert alerts cron job database schema api upgrade patch backup restore spreadsheet macro config configuration refactor debug release hotfix merge playbook manifest"
         ),
     ),
     ProfileSlot(
@@ -146,10 +146,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Find a place to go for a walk.",
         ),
         _words(
-            "live lives based moved relocated wohne wohnen lebe umgezogen habite habitons vis déménagé vivo vivimos mudé moro moramos mudei"
+            "live lives based moved relocated wohne wohnen lebe umgezogen habite habitons vis déménagé vivo vivimos mudé moro moramos mudei live_in living_in i'm_from home_is outskirts neighbourhood neighborhood hometown postcode zip_code moved_to barrio bairro"
         ),
         _words(
-            "nearby near dentist doctor gym hairdresser plumber tickets movers vet garage taxi mechanic electrician weather zahnarzt arzt friseur werkstatt tierarzt klempner nähe dentiste médecin coiffeur plombier vétérinaire garage dentista médico peluquer* fontanero veterinario taller ginásio cabeleireiro veterinário encanador oficina gimnasio"
+            "nearby near dentist doctor gym hairdresser plumber tickets movers vet garage taxi mechanic electrician weather zahnarzt arzt friseur werkstatt tierarzt klempner nähe dentiste médecin coiffeur plombier vétérinaire dentista médico peluquer* fontanero veterinario taller ginásio cabeleireiro veterinário encanador oficina gimnasio local around_here delivery deliver courier parcel post_office bank pharmacy supermarket bakery butcher florist cinema theatre theater concert park playground school kindergarten nursery swimming_pool pool sauna yoga physiotherapist optician tailor locksmith cleaner babysitter handyman gardener notary accountant bus parking jog sunrise sunset forecast"
         ),
         single=True,
     ),
@@ -171,9 +171,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Find a time when we can talk.",
             "Move my meeting to next week.",
         ),
-        _words("timezone time_zone zeitzone fuseau fuso horario horário horaire arbeitszeit* uhrzeit"),
         _words(
-            "schedule reschedule appointment meeting sync call termin* besprechung vereinbare rendez-vous réunion planifie cita reunión agenda* reunião marca marque"
+            "timezone time_zone zeitzone fuseau fuso horario horário horaire arbeitszeit* uhrzeit working_hours office_hours mornings afternoons evenings mondays tuesdays wednesdays thursdays fridays before_noon after_lunch free_before free_after free_between available_before available_after never_free only_free day_off days_off part-time night_shift early_shift late_shift school_run pick_up_the_kids cet utc gmt pst vormittags nachmittags abends freitags montags matins après-midi soirs mañanas tardes noches manhãs noites"
+        ),
+        _words(
+            "schedule reschedule appointment meeting sync call termin* besprechung vereinbare rendez-vous réunion planifie cita reunión agenda* reunião marca marque invite calendar book_a_call book_a_meeting interview demo workshop webinar consultation remind reminder deadline"
         ),
     ),
     ProfileSlot(
@@ -193,9 +195,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Phone the office for me.",
         ),
         _words(
-            "native_language mother_tongue first_language muttersprache spreche sprechen parle maternelle hablo idioma falo língua speak"
+            "native_language mother_tongue first_language muttersprache spreche sprechen parle maternelle hablo idioma falo língua speak bilingual fluent_in fluent mother_language learning_french learning_spanish learning_german don't_speak can't_speak only_speak grew_up_speaking zweisprachig fließend bilingue bilingüe"
         ),
-        _words("voicemail phone greeting card ruf anrufen appelle téléphone llama teléfono liga telefone"),
+        _words(
+            "voicemail phone greeting card ruf anrufen appelle téléphone llama teléfono liga telefone postcard text_message sms toast eulogy invitation translate_for nachricht courrier lettre carta recado"
+        ),
     ),
     ProfileSlot(
         "style",
@@ -216,9 +220,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Prepare a briefing for me.",
             "Write the status update.",
         ),
-        _words("answers explanations bullet jargon concise verbose antworten réponses respuestas respostas ton tone"),
         _words(
-            "report summary notes briefing update bericht zusammenfassung protokoll rapport compte-rendu informe resumen relatório resumo"
+            "answers explanations bullet jargon concise verbose antworten réponses respuestas respostas ton tone short_answers long_answers details detailed bullets bullet_points tables headings plain_language plain_words to_the_point straight_to emojis emoji exclamation formal informal casual polite examples numbers_first summary_first tl;dr oxford_comma british_spelling american_spelling metric kurz ausführlich stichpunkte bref détaillé corto breve detallado curto detalhado"
+        ),
+        _words(
+            "report summary notes briefing update bericht zusammenfassung protokoll rapport compte-rendu informe resumen relatório resumo memo write-up recap overview minutes changelog newsletter announcement proposal documentation explanation analysis wording"
         ),
     ),
     ProfileSlot(
@@ -235,10 +241,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Write a shopping list for the weekend.",
         ),
         _words(
-            "vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* vegetarian* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto"
+            "vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto veggie plant-based meat-free meat fish seafood dairy-free gluten-free sugar-free low-carb paleo fasting ramadan lent jain don't_eat never_eat can't_eat won't_eat stopped_eating gave_up_meat don't_drink never_drink stopped_drinking sober spicy coffee caffeine decaf tea mushrooms coriander cilantro olives liver eggs esse_kein trinke_kein ernähre ohne_fleisch mange_pas bois_pas no_como no_bebo não_como não_bebo"
         ),
         _words(
-            "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha*"
+            "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha* pizza sushi takeaway takeout take-out picnic buffet canteen bakery grocery supermarket ingredients meal_plan drinks drink wine cocktail pub coffee appetizer appetiser main_course sandwich lebensmittel einkauf* picknick apéro pique-nique compra* bebida* lanche supermercado"
         ),
     ),
     ProfileSlot(
@@ -259,9 +265,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Tell the caterer what to avoid.",
             "Buy me something against a headache.",
         ),
-        _words("allerg* intoleran* unverträglich* alérg* alergia* coeliac celiac lactose laktose nüsse noix"),
         _words(
-            "table restaurant dinner lunch menu catering food snack* dessert cake clinic hospital pharmacy medicine tisch essen kuchen apotheke klinik dîner gâteau pharmacie clinique mesa cena comida tarta farmacia clínica jantar bolo farmácia"
+            "allerg* intoleran* unverträglich* alérg* alergia* coeliac celiac lactose laktose nüsse noix rash hives anaphyla* epipen epi-pen hay_fever hayfever pollen nuts peanuts peanut shellfish shrimp gluten penicillin bee_sting wasp makes_me_sick makes_me_ill swell swells itch itches can't_have can't_tolerate not_allowed_to_eat ausschlag erdnüsse heuschnupfen arachides cacahuètes éruption cacahuetes sarpullido amendoim"
+        ),
+        _words(
+            "table restaurant dinner lunch menu catering food snack* dessert cake clinic hospital pharmacy medicine tisch essen kuchen apotheke klinik dîner gâteau pharmacie clinique mesa cena comida tarta farmacia clínica jantar bolo farmácia bake baking cookies biscuits chocolate breakfast brunch picnic ingredients prescription painkiller antibiotic ointment sunscreen perfume flowers bouquet arzt rezept médicament ordonnance medicamento receita"
         ),
         relatives=True,
     ),
@@ -285,10 +293,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Fill in the medical form.",
         ),
         _words(
-            "wheelchair pregnant diabet* asthma* deaf blind carsick seasick epilep* rollstuhl schwanger fauteuil enceinte embarazada ruedas grávida rodas"
+            "wheelchair pregnant diabet* asthma* deaf blind carsick seasick epilep* rollstuhl schwanger fauteuil enceinte embarazada ruedas grávida rodas crutches walking_stick walker hearing_aid hearing hard_of_hearing hearing_loss visually_impaired colour-blind colour_blind color-blind colorblind dyslexi* dyscalcul* adhd autis* migraine* arthritis back_pain bad_back bad_knee epilepsy insulin heart_condition pacemaker blood_pressure claustrophobi* vertigo afraid_of_heights fear_of_heights fear_of_flying chronic pregnan* prosthe* surgery injured injury sprained broke_my rückenschmerzen knie migräne hörgerät genou appareil_auditif rodilla espalda audífono joelho costas"
         ),
         _words(
-            "cottage hotel hike seats clinic exercise trip reise hotel hôtel voyage randonnée viaje excursión viagem"
+            "cottage hotel hike seats clinic exercise trip reise hôtel voyage randonnée viaje excursión viagem stairs elevator walk walking tour visit museum theatre theater festival stadium airbnb accommodation workout training gym swim run marathon yoga ski cycling bike massage insurance wanderung unterkunft hébergement alojamiento alojamento urlaub ferien vacances vacaciones férias"
         ),
         relatives=True,
     ),
@@ -313,10 +321,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Buy a present for the family.",
         ),
         _words(
-            "daughter son wife husband partner kids children baby dog dogs cat cats toddler twins tochter sohn frau mann kinder hund katze fille fils femme mari enfants chien chat hija hijo esposa marido hijos perro gato filha filho mulher filhos cachorro"
+            "daughter son wife husband partner kids children baby dog dogs cat cats toddler twins tochter sohn frau mann kinder hund katze fille fils femme mari enfants chien chat hija hijo esposa marido hijos perro gato filha filho mulher filhos cachorro married divorced fiancé fiancée girlfriend boyfriend wife's husband's sons daughters kid child newborn teenager teenage stepson stepdaughter grandchildren grandson granddaughter foster adopted roommate roommates flatmate flatmates housemate live_with live_alone on_my_own puppy kitten hamster rabbit guinea_pig parrot budgie tortoise aquarium pony verheiratet geschieden töchter söhne allein marié* divorcé* bébé jumeaux casad* divorciad* bebé gemelos gêmeos bebê solteir*"
         ),
         _words(
-            "family weekend museum babysitter sofa cottage holiday us both familie wochenende kinder famille week-end enfants familia finde niños família crianças"
+            "family weekend museum babysitter sofa cottage holiday us both familie wochenende kinder famille week-end enfants familia finde niños família crianças zoo playground birthday present gift toy toys outing day_trip day_out picnic board_game family_photo car_seat kindergarten childcare kita sitter cat_sitter dog_sitter kennel pet pets carpet rug geburtstag geschenk ausflug anniversaire cadeau sortie cumpleaños regalo excursión aniversário presente passeio"
         ),
         relatives=True,
     ),
@@ -339,10 +347,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "Organise the journey.",
         ),
         _words(
-            "fly flying flights seat aisle train trains driving licence fliege zug vole avion train vuelo tren avião comboio"
+            "fly flying flights seat aisle train trains driving licence fliege zug vole avion vuelo tren avião comboio don't_fly won't_fly afraid_of_flying never_fly by_train by_bus by_car by_bike driving_licence driver's_licence driver's_license can't_drive don't_drive window_seat aisle_seat first_class business_class economy bahncard interrail hand_luggage carry-on hostel hostels airbnb camping campervan night_train sleeper frequent_flyer loyalty_card bahn fahre_nicht führerschein fenster permis couchette ventanilla carnet_de_conducir pasillo janela carteira_de_motorista corredor"
         ),
         _words(
-            "trip flight hotel train journey travel airport coach reise flug zug voyage vol train hôtel viaje vuelo tren viagem voo comboio"
+            "trip flight hotel train journey travel airport coach reise flug zug voyage vol hôtel viaje vuelo tren viagem voo comboio flights trains tickets ticket ferry cruise itinerary taxi rental rent_a_car car_hire holiday vacation getaway weekend_away conference visa urlaub ferien fahrkarte* vacances billet* vacaciones billete* férias bilhete* passagem passagens"
         ),
     ),
 )
