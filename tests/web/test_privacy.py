@@ -82,6 +82,7 @@ class TestPrivacy:
         site.sign_in(page, "ana")
         open_view(page, "Memory")
         expect(page.get_by_text("Nothing is remembered yet.")).to_be_visible()
+        expect(page.get_by_label("Search memories")).to_have_count(0)  # there is nothing to search in
         assert len(site.gateway.tk.sync.memories.list(owner=site.owner("bo"))) == 1
         assert site.problems == []
 

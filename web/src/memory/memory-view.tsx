@@ -55,38 +55,41 @@ function MemoryList({ user, threadId }: { user: User; threadId: string | null })
   const [tombstones, setTombstones] = useState(false);
   const sought = useDeferredValue(query.trim());
   const list = useMemories(sought, filters);
+  const kinds = useKindNames();
   const canChange = user.scopes.has("memory:write");
   const set = (name: keyof Filters, value: string | number | boolean | undefined) =>
     setFilters(Object.fromEntries([...Object.entries(filters).filter(([one]) => one !== name), ...(value === undefined ? [] : [[name, value]])]));
   return (
     <Page title={texts.memory} actions={<Actions canChange={canChange} onChange={list.reload} onTombstones={() => setTombstones(true)} />}>
-      <div className="filters" role="search">
-        <label className="search">
-          <Icon name="search" />
-          <input type="search" aria-label={texts.searchMemories} placeholder={texts.searchMemories} value={query} onChange={(event) => setQuery(event.target.value)} />
-        </label>
-        <div className="chips">
-          <FilterSelect label={texts.filterKind} any={texts.anyKind} options={useKindNames()} value={filters.kind} onChange={(kind) => set("kind", kind)} />
-          <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
-          <FilterSelect
-            label={texts.filterTime}
-            any={texts.anyTime}
-            options={{ 1: texts.lastDay, 7: texts.lastWeek, 30: texts.lastMonth }}
-            value={filters.days?.toString()}
-            onChange={(days) => set("days", days === undefined ? undefined : Number(days))}
-          />
-          <ThreadFilter value={filters.thread} onChange={(thread) => set("thread", thread)} />
-          <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => set("pinned", filters.pinned ? undefined : true)}>
-            {texts.onlyPinned}
-          </button>
-          <button type="button" aria-pressed={byDay} disabled={sought !== ""} onClick={() => setByDay(!byDay)}>
-            {texts.timeline}
-          </button>
+      {list.nothing ? null : (
+        <div className="filters" role="search">
+          <label className="search">
+            <Icon name="search" />
+            <input type="search" aria-label={texts.searchMemories} placeholder={texts.searchMemories} value={query} onChange={(event) => setQuery(event.target.value)} />
+          </label>
+          <div className="chips">
+            <FilterSelect label={texts.filterKind} any={texts.anyKind} options={kinds} value={filters.kind} onChange={(kind) => set("kind", kind)} />
+            <FilterSelect label={texts.filterSource} any={texts.anySource} options={texts.speakers} value={filters.trust} onChange={(trust) => set("trust", trust)} />
+            <FilterSelect
+              label={texts.filterTime}
+              any={texts.anyTime}
+              options={{ 1: texts.lastDay, 7: texts.lastWeek, 30: texts.lastMonth }}
+              value={filters.days?.toString()}
+              onChange={(days) => set("days", days === undefined ? undefined : Number(days))}
+            />
+            <ThreadFilter value={filters.thread} onChange={(thread) => set("thread", thread)} />
+            <button type="button" aria-pressed={filters.pinned ?? false} onClick={() => set("pinned", filters.pinned ? undefined : true)}>
+              {texts.onlyPinned}
+            </button>
+            <button type="button" aria-pressed={byDay} disabled={sought !== ""} onClick={() => setByDay(!byDay)}>
+              {texts.timeline}
+            </button>
+          </div>
         </div>
-      </div>
+      )}
       {list.error === null ? null : <Away what={texts.memory} onRetry={list.reload} />}
       {list.shown?.length === 0 ? (
-        sought === "" && Object.keys(filters).length === 0 ? (
+        list.nothing ? (
           <Empty icon="memory" title={texts.noMemories} hint={texts.noMemoriesHint} />
         ) : (
           <Empty icon="search" title={texts.noMemoriesFound} hint={texts.noMemoriesFoundHint} />
@@ -135,6 +138,12 @@ function useKindNames(): Record<string, string> {
   return Object.fromEntries(known.value.kinds.map((kind) => [kind.name, texts.kindNames[kind.name] ?? kind.name]));
 }
 
+interface FirstPage {
+  shown: readonly Shown[];
+  /** Whether neither a search nor a filter leaves anything out. */
+  all: boolean;
+}
+
 function useMemories(sought: string, filters: Filters) {
   const { kind, trust, pinned, days, thread } = filters;
   const [further, setFurther] = useState<readonly Shown[]>([]);
@@ -153,14 +162,14 @@ function useMemories(sought: string, filters: Filters) {
     [kind, trust, pinned, days, thread],
   );
   const first = useLoaded(
-    useCallback(async (): Promise<Shown[]> => {
+    useCallback(async (): Promise<FirstPage> => {
       if (sought !== "") {
         const { found } = await call("get", "/api/memories/search", { query: { q: sought, ...wanted } });
-        return found.map((one) => ({ memory: one.memory, score: one.score }));
+        return { shown: found.map((one) => ({ memory: one.memory, score: one.score })), all: false };
       }
       const page = await call("get", "/api/memories", { query: wanted });
       cursor.current = page.cursor;
-      return page.memories.map((memory) => ({ memory, score: null }));
+      return { shown: page.memories.map((memory) => ({ memory, score: null })), all: Object.keys(wanted).length === 1 }; // the limit
     }, [sought, wanted]),
   );
   useEffect(() => {
@@ -178,8 +187,9 @@ function useMemories(sought: string, filters: Filters) {
     });
     reading.current = false;
   }
-  const shown = useMemo(() => (first.value === null ? null : [...first.value, ...further]), [first.value, further]);
-  return { shown, error: first.error, reload: first.reload, more: () => void more() };
+  const shown = useMemo(() => (first.value === null ? null : [...first.value.shown, ...further]), [first.value, further]);
+  const nothing = first.value?.all === true && shown?.length === 0;
+  return { shown, nothing, error: first.error, reload: first.reload, more: () => void more() };
 }
 
 const midnight = (): number => new Date().setHours(0, 0, 0, 0);
