@@ -433,6 +433,20 @@ class TestDoctor:
         assert "hunter2" not in told.output
         assert "********" in told.output
 
+    def test_a_misspelled_setting_is_named(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        """In the environment and in `.env`, also one of the gateway; what resembles no setting is left alone."""
+        monkeypatch.setenv("THREADKEEP_RECAL_TIMEOUT_MS", "9")
+        monkeypatch.setenv("THREADKEEP_OF_MY_OWN", "9")
+        (folder / ".env").write_text("THREADKEEP_ISSUER=https://issuer.example\n")
+
+        lines = run("doctor").output.splitlines()
+
+        meant = [line.rpartition(" ")[2] for line in lines if "is not a setting" in line]
+        assert meant == [
+            "THREADKEEP_ISSUERS?",
+            "THREADKEEP_RECALL_TIMEOUT_MS?",
+        ]
+
     def test_a_broken_storage_is_exit_1(self, folder: Path) -> None:
         """A file that is no database is named."""
         (folder / "data").mkdir()

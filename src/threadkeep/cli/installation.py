@@ -371,6 +371,7 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
     rows: list[dict[str, str]] = []
     if wanted.unused_server is not None:
         rows.append(_warning("storage", wanted.unused_server))
+    rows += [_warning("settings", sentence) for sentence in _misspelled(wanted)]
     storage = tk.app.storage
     try:
         health = tk.sync.ready()
@@ -408,6 +409,22 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
     except ModelUnavailableError as error:
         rows.append({"what": "model", "state": "broken", "detail": str(error)})
     return rows
+
+
+def _misspelled(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each environment variable that is not a setting and is spelled almost like one."""
+    from difflib import get_close_matches
+
+    from threadkeep.gateway.settings import GatewaySettings
+    from threadkeep.settings import secret_file_variables, variables_of
+
+    known: set[str] = set()
+    for fields in (type(settings), GatewaySettings):
+        known.update(secret_file_variables(fields), *(variables_of(fields, name) for name in fields.model_fields))
+    for variable in sorted(settings.variables_in_force(None)):
+        if variable.startswith(("THREADKEEP_", "LANGGRAPH_")) and variable not in known:
+            for similar in get_close_matches(variable, known, n=1, cutoff=0.9):
+                yield f"{variable} is not a setting; did you mean {similar}?"
 
 
 def _service_checks(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
