@@ -212,6 +212,9 @@ You can use this tool when people want to build more than one model and they wil
 build_docker_image_for_production_2024_05_03 failed again.
 The patient id pat-2024-0007 is in the sheet.
 new_user = User(username=username, password=hashed_password)
+client.post('/register', data=dict(username='newuser', password='newpassword'))
+conn = connect(user="myuser", password="my_secure_password123")
+const web = new WebClient('xoxb-your-slack-token');
 The hash sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= is in the lock file.
 Datadog shows trace 4bf92f3577b34da6a3ce929d0e0e4736 as slow.
 Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke CircleCI again.
@@ -226,6 +229,11 @@ The API-COMPATIBILITY-MATRIX is on the wiki.
 def test_what_only_mentions_keys_is_left_alone(text: str) -> None:
     assert redact(text) == text
     assert not has_secret(text)
+
+
+@pytest.mark.parametrize("text", ["my password is mypassword1", "password: newpassword7", 'password="Mypass-w0rd!"'])
+def test_a_stand_in_is_a_password_outside_of_source_code(text: str) -> None:
+    assert has_secret(text)
 
 
 def test_a_seed_phrase_may_be_numbered() -> None:

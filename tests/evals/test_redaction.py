@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.command_line import CliRunner
+from tests.evals.beam_file import SAID, write_beam
 from tests.evals.locomo_file import sample
+from threadkeep.cli.main import app
 from threadkeep_evals.redaction import run_redaction
 
 
@@ -27,3 +30,10 @@ class TestRedaction:
         assert {row["turns"] for row in report["results"]} == {8}
         assert "canary" not in str(report)
         assert "hunter2" not in str(report)
+
+    def test_another_data_set_is_read_by_its_reader(self, tmp_path: Path):
+        path = write_beam(tmp_path)
+
+        result = CliRunner().invoke(app, ["eval", "redaction", "--data", str(path), "--dataset", "beam", "--json"])
+
+        assert {row["turns"] for row in json.loads(result.output)["results"]} == {len(SAID)}

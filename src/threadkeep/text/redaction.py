@@ -163,6 +163,11 @@ _CARD_ISSUERS: Final = re.compile(
 _LONG: Final = re.compile(r"(?<![\w+/=.-])[\w+/=-]{20,}+(?![\w])")
 _INTEGRITY: Final = re.compile(r"sha(?:256|384|512)-")
 _VARIABLE: Final = re.compile(r"[a-z]{1,30}_(?:[a-z]{1,30}_){0,3}?(?:pass(?:word|wd)?|pwd|secret|token|key)")
+_STAND_IN: Final = re.compile(
+    r"(?i)(?:(?:my|your|the|new|old|test|some|user|secure|secret|strong|sample|example|dummy|fake|admin|db|database)[-_ ]?){1,3}"
+    r"(?:pass(?:word|wd)?|pwd)\d{0,3}"
+)
+"""A password that source code has in quotation marks where one belongs: ``password="mypassword"``."""
 _SEPARATORS: Final = re.compile(r"[-_=./:]")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -322,6 +327,8 @@ def _tells(found: re.Match[str], value: str) -> bool:
 
 def _is_password(found: re.Match[str], value: str, *, mixed: bool) -> bool:
     joint = found["joint"].strip().casefold()
+    if found["quote"] and joint[-1:] in {"=", ":"} and _STAND_IN.fullmatch(value):
+        return False
     if not joint.strip("'’s") or not joint[-1].isalpha() or found["quote"]:  # "=", ":", or in quotation marks
         return len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
     if joint == "to":  # "the password to my laptop", "to a@b.org"

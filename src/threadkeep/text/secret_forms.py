@@ -27,7 +27,7 @@ KEYS: Final = (
     _key("Stripe key", "_", r"(?:[sr]k|whsec)_(?:live_|test_|prod_)?[A-Za-z0-9]{16,256}"),
     _key("GitHub token", "_", r"gh[oprsu]_[A-Za-z0-9]{30,256}|github_pat_\w{22,256}"),
     _key("GitLab token", "gl", r"gl(?:pat|dt|rt|ptt|cbt|ft|oas|soat|agent|imt|rtr|ffct)-[\w.-]{18,256}"),
-    _key("Slack token", "x", r"xox[abceoprs](?:\.xox[abp])?-[\w-]{10,256}|xapp-[\w-]{10,256}"),
+    _key("Slack token", "x", r"xox[abceoprs](?:\.xox[abp])?-(?!your-)[\w-]{10,256}|xapp-[\w-]{10,256}"),
     _key("Google key", "", r"AIza[\w-]{35}|ya29\.[\w-]{20,256}|GOCSPX-[\w-]{20,64}|1//0[\w-]{40,256}"),
     _key("AWS key", "A", r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])|ABSK[\w+/]{60,256}={0,2}"),
     _key("Hugging Face token", "hf_", r"(?:api_org|hf)_[A-Za-z0-9]{28,256}"),

@@ -42,6 +42,14 @@ class Questions(Enum):
     BEAM = "beam"
 
 
+def _loader(kind: Questions) -> Callable[[Path], DataSet]:
+    from threadkeep_evals.beam import load_beam
+    from threadkeep_evals.locomo import load_locomo
+    from threadkeep_evals.longmemeval import load_longmemeval
+
+    return {Questions.LOCOMO: load_locomo, Questions.LONGMEMEVAL: load_longmemeval, Questions.BEAM: load_beam}[kind]
+
+
 _SIZES: Final = "10,100,1000"
 _CHANGES: Final = "1,2,3,5,8"
 
@@ -158,7 +166,8 @@ def capture(
 
 @app.command()
 def redaction(
-    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    data: Annotated[Path, typer.Option(help="A file of conversations.")],
+    kind: Annotated[Questions, typer.Option("--dataset", help="What the file is.")] = Questions.LOCOMO,
     region: Annotated[str | None, typer.Option(help="Where telephone numbers without a + are from.")] = None,
     style: Format = Style.TABLE,
     *,
@@ -167,7 +176,7 @@ def redaction(
     """Share of turns with a recognised secret or personal datum, to look for false ones; none is printed."""
     from threadkeep_evals.redaction import render_table, run_redaction
 
-    report = run_redaction(data, region=region)
+    report = run_redaction(data, region=region, load=_loader(kind))
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
@@ -318,9 +327,6 @@ def qa(
 
     from threadkeep.registry import create_helper_model
     from threadkeep.settings import Settings
-    from threadkeep_evals.beam import load_beam
-    from threadkeep_evals.locomo import load_locomo
-    from threadkeep_evals.longmemeval import load_longmemeval
     from threadkeep_evals.qa import QaRun, parse_price, render_table, run_qa
 
     run = QaRun(
@@ -331,8 +337,7 @@ def qa(
         model_price=parse_price(price, "--price"),
         judge_price=parse_price(judge_price, "--judge-price"),
     )
-    load = {Questions.LOCOMO: load_locomo, Questions.LONGMEMEVAL: load_longmemeval, Questions.BEAM: load_beam}[kind]
-    loaded = load(data)
+    loaded = _loader(kind)(data)
     loaded = replace(loaded, conversations=loaded.chosen(conversation or ()))
     settings = Settings.load()
     models = [

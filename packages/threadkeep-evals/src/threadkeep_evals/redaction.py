@@ -9,19 +9,29 @@ from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.metrics import share_interval, told_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rich.table import Table
 
+    from threadkeep_evals.conversation import DataSet
 
-def run_redaction(path: Path, *, region: str | None = None) -> dict[str, Any]:
-    """Redact every turn of a LoCoMo file, and return the figures as JSON; where they are, and not what they say.
+
+def run_redaction(
+    path: Path, *, region: str | None = None, load: Callable[[Path], DataSet] = load_locomo
+) -> dict[str, Any]:
+    """Redact every turn of a file, and return the figures as JSON; where they are, and not what they say.
+
+    Args:
+        path: The file.
+        region: Where telephone numbers without a ``+`` are from.
+        load: Reads it.
 
     Raises:
         InvalidInputError: It is no such file.
         SettingsError: The region is none, or a package is missing.
     """
-    data = load_locomo(path)
+    data = load(path)
     turns = [(talk.conversation_id, turn) for talk in data.conversations for turn in talk.turns]
     results: list[dict[str, Any]] = []
     for kind in ("secrets", *KINDS):
