@@ -22,7 +22,14 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
     ProfileSlot(
         "name",
         "How the user is called.",
-        ("My name is Anna Schmidt.", "I'm called Peter Jones.", "People call me Bob.", "I go by Liz."),
+        (
+            "My name is Anna Schmidt.",
+            "I'm called Peter Jones.",
+            "People call me Bob.",
+            "I go by Liz.",
+            "Everyone calls me Max.",
+            "I'm Laura.",
+        ),
         (
             "Sign the letter for me.",
             "Sign me up for the event.",
@@ -50,6 +57,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I am the head of marketing.",
             "I'm a self-employed photographer.",
             "I study medicine.",
+            "I run a small bakery.",
+            "I'm doing a degree in law.",
+            "I repair bicycles for a living.",
+            "I'm retired.",
         ),
         (
             "Write my bio.",
@@ -77,6 +88,9 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "My manager is Susan.",
             "I belong to the design department.",
             "There are five of us in the team.",
+            "I report to Daniel.",
+            "My company makes furniture.",
+            "Ruth leads our group.",
         ),
         (
             "Open a ticket for the bug.",
@@ -105,6 +119,9 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I use Figma for my designs.",
             "We deploy with GitHub Actions.",
             "I edit my videos in Premiere.",
+            "Our builds run on Buildkite.",
+            "We keep our secrets in Vault.",
+            "The website is made with WordPress.",
         ),
         (
             "Restart the service on staging.",
@@ -134,6 +151,8 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "We moved to Chicago last year.",
             "Our flat is in Rome.",
             "My home is in the north of Madrid.",
+            "I moved to Lyon in spring.",
+            "Our house is in a village near Bath.",
         ),
         (
             "Find me a doctor who takes new patients.",
@@ -162,6 +181,9 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I'm only free in the mornings.",
             "I don't take meetings on Fridays.",
             "I am never available before noon.",
+            "I'm on Pacific time.",
+            "I work from Monday to Wednesday only.",
+            "I work night shifts.",
         ),
         (
             "Schedule a call with the supplier.",
@@ -211,6 +233,8 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I hate jargon.",
             "I like lists more than long texts.",
             "I prefer a formal tone.",
+            "I want numbers in a table.",
+            "I don't like emojis.",
         ),
         (
             "Draft the summary for the channel.",
@@ -230,7 +254,16 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
     ProfileSlot(
         "diet",
         "What the user does and does not eat and drink.",
-        ("I'm vegetarian.", "I don't eat meat.", "I eat halal.", "I don't drink alcohol.", "I can't stand mushrooms."),
+        (
+            "I'm vegetarian.",
+            "I don't eat meat.",
+            "I eat halal.",
+            "I don't drink alcohol.",
+            "I can't stand mushrooms.",
+            "I avoid sugar.",
+            "No dairy for me.",
+            "I'm on a low-carb diet.",
+        ),
         (
             "Book a table for two.",
             "Order lunch for tomorrow.",
@@ -283,6 +316,10 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I'm pregnant.",
             "I get seasick.",
             "I have diabetes.",
+            "I can't walk far.",
+            "I have asthma.",
+            "I take tablets for my blood pressure.",
+            "My back hurts when I sit for long.",
         ),
         (
             "Reserve a holiday flat.",
@@ -310,6 +347,8 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "My son plays football.",
             "I live with my partner.",
             "We have a baby.",
+            "My mother lives with us.",
+            "I share a flat with two friends.",
         ),
         (
             "Pick a museum for Sunday.",
@@ -337,6 +376,8 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
             "I prefer a window seat.",
             "I don't drive.",
             "I like small hotels.",
+            "I feel ill on boats.",
+            "I travel with one bag only.",
         ),
         (
             "Plan the trip to Vienna.",
@@ -358,6 +399,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
 OTHER_FACTS: Final = (
     "The meeting took three hours.", "I bought a new lamp last week.", "My bike was stolen.", "I read a good book about whales.", "We painted the fence at the weekend.", "I lost my keys.",
     "My cousin is getting married.", "I saw a film about the war.", "The build was red this morning.", "I broke my arm as a child.", "Our neighbour is loud.", "It rained all day.", "I'm tired today.", "I learnt to swim late.", "I want to buy a house.", "My grandmother was a singer.",
+    "I owe the bank nine thousand.", "My salary went up in January.", "I get a bonus in summer.", "The rent is due on the first.", "I pay my taxes in May.", "I save two hundred a month.",
+    "I play the drums on Tuesdays.", "I go running before breakfast.", "My dance class is on Thursday evening.", "I swim twice a week.", "We play cards every Sunday.", "I collect stamps.", "I bake bread at the weekend.", "I grow tomatoes on the balcony.", "I knit my own jumpers.",
+    "I call my car Bertha.", "Our boat is named Swallow.", "My plant is called Fred.", "I named my bike after a singer.", "Long functions annoy me.", "I keep my notes in a paper notebook.",
+    "My exam is on the third of June.", "The course begins in October.", "The shop closes between Christmas and New Year.", "I could eat pancakes every day.", "I make my own jam in the cellar.",
+    "My brother's cat is old.", "The washing machine is broken.", "Our garden is two hundred square metres.", "I am on the parents' committee.", "I voted last Sunday.", "I am reading about the Romans.", "I donate blood every spring.", "My grandfather fought in the war.", "I hate waiting in queues.",
 )  # fmt: skip
 """Statements that fill no slot."""
 
