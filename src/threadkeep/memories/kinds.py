@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar, cast
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.labels import Metadata, check_metadata
@@ -22,6 +22,18 @@ Kind: TypeAlias = str
 MAX_KINDS: Final = 16
 MAX_DESCRIPTION_CHARACTERS: Final = 400
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
+class Named(Protocol):
+    """What an application declares by a name."""
+
+    @property
+    def name(self) -> str:
+        """Its key."""
+        ...
+
+
+N = TypeVar("N", bound=Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,37 +153,54 @@ def _declared(name: str, table: object) -> MemoryKind:
     return MemoryKind(name, fields["description"], fields.get("schema"))
 
 
+def check_named(items: object, item_type: type[N], *, parameter: str, noun: str, most: int) -> tuple[N, ...]:
+    """Return the named items that an application declares; each must be of *item_type* and have a name of its own.
+
+    Args:
+        items: What was given.
+        item_type: The class of the items.
+        parameter: The parameter that took them.
+        noun: What one of them is called.
+        most: How many there are at most.
+
+    Raises:
+        InvalidInputError: They are no sequence of it, too many, or a name is invalid or occurs twice; it is named.
+    """
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        msg = f"{parameter} must be a sequence of {item_type.__name__}, got {type(cast('object', items)).__name__}."
+        raise InvalidInputError(msg)
+    given = tuple(cast("Iterable[object]", items))
+    if len(given) > most:
+        msg = f"{parameter} has {len(given)} {noun}s; at most {most} are allowed."
+        raise InvalidInputError(msg)
+    checked: dict[str, N] = {}
+    for one in given:
+        if not isinstance(one, item_type):
+            msg = f"{parameter} must have {item_type.__name__} items, got {type(one).__name__}."
+            raise InvalidInputError(msg)
+        name: object = one.name
+        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+            msg = f"The name of a {noun} must be 1 to 32 of a-z, 0-9 and _, the first a letter, got {str(name)[:40]!r}."
+            raise InvalidInputError(msg)
+        if name in checked:
+            msg = f"{parameter} has two {noun}s named {name!r}; give each its own name."
+            raise InvalidInputError(msg)
+        checked[name] = one
+    return tuple(checked.values())
+
+
 def _checked(own: object) -> tuple[MemoryKind, ...]:
-    if isinstance(own, str | Mapping) or not isinstance(own, Iterable):
-        msg = f"kinds must be a sequence of MemoryKind, got {type(cast('object', own)).__name__}."
-        raise InvalidInputError(msg)
-    kinds = tuple(map(_check_kind, cast("Iterable[object]", own)))
-    if len(kinds) > MAX_KINDS:
-        msg = f"kinds has {len(kinds)} kinds; at most {MAX_KINDS} are allowed."
-        raise InvalidInputError(msg)
-    names = [kind.name for kind in kinds]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        msg = f"kinds has two kinds named {twice!r}; give each its own name."
-        raise InvalidInputError(msg)
+    kinds = check_named(own, MemoryKind, parameter="kinds", noun="kind", most=MAX_KINDS)
+    for kind in kinds:
+        if kind.name in _RESERVED:
+            msg = f"The kind {kind.name!r} is reserved; choose another name."
+            raise InvalidInputError(msg)
+        told: object = kind.description
+        if not isinstance(told, str) or not 0 < len(told.strip()) <= MAX_DESCRIPTION_CHARACTERS or "\0" in told:
+            most = MAX_DESCRIPTION_CHARACTERS
+            msg = f"The description of the kind {kind.name!r} must be a text of 1 to {most} characters."
+            raise InvalidInputError(msg)
     return kinds
-
-
-def _check_kind(kind: object) -> MemoryKind:
-    if not isinstance(kind, MemoryKind):
-        msg = f"kinds must have MemoryKind items, got {type(kind).__name__}."
-        raise InvalidInputError(msg)
-    name: object = kind.name
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        msg = f"The name of a kind must be 1 to 32 of a-z, 0-9 and _, the first a letter, got {str(name)[:40]!r}."
-        raise InvalidInputError(msg)
-    if name in _RESERVED:
-        msg = f"The kind {name!r} is reserved; choose another name."
-        raise InvalidInputError(msg)
-    told: object = kind.description
-    if not isinstance(told, str) or not 0 < len(told.strip()) <= MAX_DESCRIPTION_CHARACTERS or "\0" in told:
-        msg = f"The description of the kind {name!r} must be a text of 1 to {MAX_DESCRIPTION_CHARACTERS} characters."
-        raise InvalidInputError(msg)
-    return kind
 
 
 def _fields(kind: MemoryKind) -> type[BaseModel]:

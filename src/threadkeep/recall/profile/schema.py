@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.memories.kinds import check_named
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,7 +18,6 @@ MAX_SLOTS: Final = 32
 MAX_EXAMPLES: Final = 32
 MAX_WORDS: Final = 400
 MAX_EXAMPLE_CHARACTERS: Final = 200
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +81,11 @@ def check_schema(slots: object) -> tuple[ProfileSlot, ...]:
     Raises:
         InvalidInputError: It is no sequence of slots, has too many, or one of them is invalid; the message names it.
     """
-    if isinstance(slots, str) or not isinstance(slots, Iterable):
-        msg = f"profile must be a sequence of ProfileSlot, got {type(slots).__name__}."
-        raise InvalidInputError(msg)
-    checked = tuple(cast("Iterable[object]", slots))
-    if len(checked) > MAX_SLOTS:
-        msg = f"profile has {len(checked)} slots; at most {MAX_SLOTS} are allowed."
-        raise InvalidInputError(msg)
-    result = tuple(map(_check_slot, checked))
-    names = [slot.name for slot in result]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        msg = f"profile has two slots named {twice!r}; give each its own name."
-        raise InvalidInputError(msg)
-    return result
+    checked = check_named(slots, ProfileSlot, parameter="profile", noun="slot", most=MAX_SLOTS)
+    return tuple(map(_check_slot, checked))
 
 
-def _check_slot(slot: object) -> ProfileSlot:
-    if not isinstance(slot, ProfileSlot):
-        msg = f"profile must have ProfileSlot items, got {type(slot).__name__}."
-        raise InvalidInputError(msg)
-    name: object = slot.name
-    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
-        msg = f"A profile slot's name must be 1 to 32 of a-z, 0-9 and _, the first a letter, got {str(name)[:40]!r}."
-        raise InvalidInputError(msg)
+def _check_slot(slot: ProfileSlot) -> ProfileSlot:
     _check_texts(slot, "description", (slot.description,), 1)
     for field_name, most in (
         ("facts", MAX_EXAMPLES),
