@@ -108,7 +108,7 @@ lock: $(READY) ## Resolve the newest versions anew into requirements.lock
 release: $(READY) ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
 	@$(BIN)/python -m tools.release $(ARGS)
 
-clean: ## Remove .venv, built models and caches; never anybody's memories
+clean: ## Remove .venv, built models and caches; never the memories of users
 	@rm -rf .venv .build web/node_modules src/threadkeep/web/assets dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache uv.lock
 	@rm -f packages/minilm/src/threadkeep_minilm/*.onnx packages/minilm/src/threadkeep_minilm/tokenizer.json
 	@find src tests tools packages -name __pycache__ -type d -prune -exec rm -rf {} +

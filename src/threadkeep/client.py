@@ -344,7 +344,8 @@ class Threadkeep:
             OwnerMismatchError: This client is locked to another owner than one of *participants*.
         """
         from threadkeep.langgraph.identity import participants_from
-        from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
+        from threadkeep.langgraph.learning import LearningMiddleware
+        from threadkeep.langgraph.middleware import ThreadkeepMiddleware
         from threadkeep.langgraph.participants import ParticipantsMiddleware
 
         for name, value, known in (("placement", placement, ("user", "system")), ("events", events, ("ids", "full"))):

@@ -1,4 +1,4 @@
-"""The middleware: recall before the model is called, a turn record after the agent is done.
+"""The middleware: recall before the model is called. What learns from turns is :mod:`threadkeep.langgraph.learning`.
 
 Recall happens in ``wrap_model_call`` and not before the agent, because that hook does not run again
 after an interrupt; it is remembered for the turn outside the graph's state, because a key there
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cachetools import LRUCache
@@ -21,15 +20,8 @@ from langchain.agents.middleware.types import AgentState, ModelRequest, ModelRes
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
-from typing_extensions import override
 
-from threadkeep.capture.models import Receipt
-from threadkeep.capture.turns import TurnRecall
-from threadkeep.concurrency import until_available
 from threadkeep.errors import (
-    ClosedError,
-    ConflictError,
-    InvalidInputError,
     OwnerMismatchError,
     PartitionErasedError,
     StorageError,
@@ -40,23 +32,18 @@ from threadkeep.langgraph.identity import (
     NamedOwner,
     afind_owner,
     allow_response_types,
-    count_stored_input,
     find_owner,
     foreign_saver,
     is_memory_off,
-    is_scoped,
     owner_from,
     participants_from,
     read_scopes_from,
     require_agreement,
-    saver_with_input,
     thread_id_of,
     uses_our_checkpointer,
-    written_by_a_model,
 )
-from threadkeep.models.base import replied_to
-from threadkeep.models.langchain import PlainMessages, count_user_messages, work_steps
-from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, log, span
+from threadkeep.models.langchain import PlainMessages
+from threadkeep.observability import log
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
 from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
@@ -64,12 +51,10 @@ from threadkeep.run_events import CurrentRun, current_run, listen
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from threadkeep.checkpoints.directory import TurnNote
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.container import Services
     from threadkeep.identity import Owner
     from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
-    from threadkeep.models.base import Message, WorkStep
 
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
@@ -78,14 +63,11 @@ TURNS_REMEMBERED: Final = 1024
 _DOCUMENTS_MOST: Final = 4
 """Facts, and episodes, of the documents' form in the system message."""
 
-_WORK_READ: Final = 200
-"""So many of the newest messages are read for what a turn taught an agent: the turn, and the one before it."""
-
 State: TypeAlias = AgentState[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _TurnContext:
+class TurnContext:
     """What recall is remembered by: the newest human message of an owner's thread."""
 
     owner: Owner
@@ -96,7 +78,7 @@ class _TurnContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _RecalledTurn:
+class RecalledTurn:
     """What a turn was given.
 
     Attributes:
@@ -110,7 +92,7 @@ class _RecalledTurn:
     off: bool = False
 
 
-_LEFT_OUT: Final = _RecalledTurn(Recall(), None, off=True)
+LEFT_OUT: Final = RecalledTurn(Recall(), None, off=True)
 """Of a turn without memory."""
 
 
@@ -147,7 +129,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._read_scopes = read_scopes
         self._experience = experience
         self._participants = participants
-        self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
+        self._seen: OrderedDict[TurnContext, RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         self._begun: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         listen()
@@ -167,7 +149,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = find_owner(saver, unbound, self._tk.app.owner_key)
             if not self._tk.app.event_loop.run_sync(self._is_theirs(turn, named)):
-                self._seen[turn] = _LEFT_OUT
+                self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
             self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
             return handler(request)
@@ -193,7 +175,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
             named = await afind_owner(saver, unbound, self._tk.app.owner_key)
             if not await self._tk.app.event_loop.run(self._is_theirs(turn, named)):
-                self._seen[turn] = _LEFT_OUT
+                self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
             await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
             return await handler(request)
@@ -209,22 +191,22 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
 
-    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
+    async def _leave_out(self, turn: TurnContext, request: ModelRequest[Any], config: Any) -> None:
         """Do what a turn without memory needs, so that nothing is learnt from it later, either."""
 
-    def _turn(self, request: ModelRequest[Any], messages: PlainMessages, config: Any) -> _TurnContext:
+    def _turn(self, request: ModelRequest[Any], messages: PlainMessages, config: Any) -> TurnContext:
         """Return the turn; the owner is required before the model is called."""
         if request.response_format is not None:
             allow_response_types(request.response_format, config)
         return self._turn_of(messages, request.runtime, config)
 
-    def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> _TurnContext:
+    def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> TurnContext:
         position, message, question = messages.newest_human
         key = message or short_digest(str(position), question)
         scopes = read_scopes_from(self._read_scopes, runtime=runtime, config=config)
         owner, thread_id = self._resolve_owner(runtime, config), thread_id_of(runtime, config)
         alone = self._participants is None or participants_from(self._participants, runtime) is None
-        return _TurnContext(owner, thread_id, key, scopes, self._recalls and alone)
+        return TurnContext(owner, thread_id, key, scopes, self._recalls and alone)
 
     def _resolve_owner(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
@@ -233,8 +215,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return owner if owner.kind == "user" else checked_user(owner)
 
     def _try_cached(
-        self, turn: _TurnContext, before: _RecalledTurn | None, messages: PlainMessages
-    ) -> _RecalledTurn | None:
+        self, turn: TurnContext, before: RecalledTurn | None, messages: PlainMessages
+    ) -> RecalledTurn | None:
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
 
         Only the owner's memories are read, so this need not wait for the owner of the thread, which the checkpointer
@@ -252,13 +234,13 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if epoch is None:
             return None
         recall = app.try_recall(self._request(turn, messages)) if turn.recalls else Recall()
-        return None if recall is None else _RecalledTurn(recall, epoch)
+        return None if recall is None else RecalledTurn(recall, epoch)
 
-    async def _recalled(self, turn: _TurnContext, messages: PlainMessages) -> _RecalledTurn:
+    async def _recalled(self, turn: TurnContext, messages: PlainMessages) -> RecalledTurn:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
         if await app.is_off(turn.owner, turn.thread_id):
-            return _RecalledTurn(Recall(), None)
+            return RecalledTurn(Recall(), None)
         seen = self._seen.get(turn)
         if seen is not None:
             try:
@@ -270,11 +252,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
         thread_id = self._unbound_thread(turn, get_config())
         if thread_id is None:
-            return _RecalledTurn(await self._recall(turn, messages), epoch)
+            return RecalledTurn(await self._recall(turn, messages), epoch)
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
             await self._bind(thread_id, turn.owner, epoch)
-            return _RecalledTurn(await recalling, epoch)
+            return RecalledTurn(await recalling, epoch)
         finally:
             recalling.cancel()
 
@@ -287,12 +269,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError) as error:  # the turn goes on, and is recorded only once this is known
             app.telemetry.degraded("binding", error)
 
-    async def _recall(self, turn: _TurnContext, messages: PlainMessages) -> Recall:
+    async def _recall(self, turn: TurnContext, messages: PlainMessages) -> Recall:
         if not turn.recalls:
             return Recall()
         return await self._tk.app.recall(self._request(turn, messages))
 
-    def _request(self, turn: _TurnContext, messages: PlainMessages) -> RecallRequest:
+    def _request(self, turn: TurnContext, messages: PlainMessages) -> RecallRequest:
         most = _DOCUMENTS_MOST if self._placement == "system" else None
         return RecallRequest(
             messages.newest_human[2],
@@ -306,7 +288,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             read_scopes=turn.read_scopes,
         )
 
-    async def _is_unchanged(self, seen: _RecalledTurn, owner: Owner) -> bool:
+    async def _is_unchanged(self, seen: RecalledTurn, owner: Owner) -> bool:
         services = await self._tk.app.connect()
         return await services.recalls.are_unchanged(seen.recall.memories, owner=owner)
 
@@ -321,7 +303,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _unbound_thread(self, turn: _TurnContext, config: Any) -> str | None:
+    def _unbound_thread(self, turn: TurnContext, config: Any) -> str | None:
         """Return the thread that has to be bound to its owner here.
 
         Returns:
@@ -333,7 +315,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return thread_id
 
     def _saver_to_check(
-        self, turn: _TurnContext, messages: PlainMessages, config: Any
+        self, turn: TurnContext, messages: PlainMessages, config: Any
     ) -> BaseCheckpointSaver[Any] | None:
         """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
         place = turn.owner, turn.thread_id or ""
@@ -344,7 +326,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return None
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
 
-    async def _is_theirs(self, turn: _TurnContext, named: NamedOwner) -> bool:
+    async def _is_theirs(self, turn: TurnContext, named: NamedOwner) -> bool:
         """Return whether a thread that we do not keep is that of the turn's owner: bound to this one, or *named* so.
 
         Returns:
@@ -371,7 +353,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._vouched[turn.owner, turn.thread_id or ""] = named.begun and theirs
         return True
 
-    async def _bound_to(self, turn: _TurnContext) -> str | None:
+    async def _bound_to(self, turn: TurnContext) -> str | None:
         """Return the label of the owner of the turn's thread; ``None`` if the storage does not answer, too."""
         app = self._tk.app
 
@@ -393,10 +375,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _release_after_run(self, turn: _TurnContext, run: CurrentRun) -> None:
+    def _release_after_run(self, turn: TurnContext, run: CurrentRun) -> None:
         run.when_ended(lambda: self._seen.pop(turn, None))
 
-    def _tell_recalled(self, turn: _TurnContext, seen: _RecalledTurn, runtime: Runtime[Any]) -> None:
+    def _tell_recalled(self, turn: TurnContext, seen: RecalledTurn, runtime: Runtime[Any]) -> None:
         self._seen[turn] = seen
         found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
@@ -431,211 +413,3 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             "approved_by": memory.approval.by if memory.approval is not None else None,
             "earlier": recalled.earlier,
         }
-
-
-class LearningMiddleware(ThreadkeepMiddleware):
-    """Learns from each turn, too: a class of its own, because LangGraph makes a step of every ``after_agent``."""
-
-    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = self._tk.app.event_loop.run_sync(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
-
-    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = await self._tk.app.event_loop.run(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
-
-    def _release_after_run(self, turn: _TurnContext, run: CurrentRun) -> None:
-        """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
-
-    def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
-        config, messages = get_config(), PlainMessages(state["messages"])
-        turn = self._turn_of(messages, runtime, config)
-        seen = self._seen.pop(turn, None)
-        if not self._is_recorded(seen, config):
-            return None
-        question, run = messages.newest_human[2], current_run()
-        noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
-        if (saver := saver_with_input(messages, run, config)) is None:
-            recording = self._record(turn, shown(), seen, run, unbound, noting)
-        else:
-            recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
-        if self._experience is None:
-            return recording
-        steps = work_steps(state["messages"][-_WORK_READ:])
-        return self._with_experience(recording, turn, self._experience, steps)
-
-    def _is_recorded(self, seen: _RecalledTurn | None, config: Any) -> bool:
-        """Return whether a turn that *seen* was recalled for is learnt from."""
-        if not self._tk.app.capturing or (seen is not None and seen.off):
-            return False
-        return not is_memory_off(config) and not written_by_a_model(config)
-
-    async def _with_experience(
-        self, recording: Coroutine[Any, Any, Receipt], turn: _TurnContext, agent: Owner, steps: Sequence[WorkStep]
-    ) -> Receipt:
-        """Record the turn, then propose to *agent* what it taught, which the turn does not wait for beyond its time."""
-        receipt = await recording
-        if receipt.status in ("queued", "pending"):
-            app = self._tk.app
-            learning = self._tk.scopes.learn(agent, steps, owner=turn.owner, thread_id=turn.thread_id)
-            try:
-                await app.timeout_budget.wait(learning, timeout=self._timeout)
-            except (StorageError, ConflictError, InvalidInputError, TimeoutError) as error:
-                app.telemetry.degraded("experience", error)
-        return receipt
-
-    @override
-    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
-        """Mark the turn as seen; otherwise the next one brings it along."""
-        if not self._tk.app.capturing or not self._mark_left_out(turn):
-            return
-        messages, run = PlainMessages(request.state["messages"]), current_run()
-        shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
-        await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
-
-    def _mark_left_out(self, turn: _TurnContext) -> bool:
-        """Mark a turn as one without memory; return False if it was marked before."""
-        if self._seen.get(turn) is _LEFT_OUT:
-            return False
-        self._seen[turn] = _LEFT_OUT
-        return True
-
-    def _shown(
-        self, turn: _TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
-    ) -> Sequence[Message]:
-        """Return those of the thread's messages that are the owner's.
-
-        *given* is how many the run was given that asked the question which *run* answers; 0: it answers none.
-        """
-        trusted = self._vouched.get((turn.owner, turn.thread_id or ""), True)  # else earlier messages may be another's
-        if trusted and foreign_saver(config) is None:
-            return messages
-        start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
-        return replied_to(messages, start) if trusted else messages[start:]
-
-    async def _record_resumed(
-        self,
-        saver: BaseCheckpointSaver[Any],
-        turn: _TurnContext,
-        shown: Callable[..., Sequence[Message]],
-        *about: Any,
-    ) -> Receipt:
-        """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
-        return await self._record(turn, shown(given=await self._count_input(saver, turn)), *about)
-
-    async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: _TurnContext) -> int:
-        """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""
-        app = self._tk.app
-        try:
-            reading = asyncio.to_thread(count_stored_input, saver, turn.thread_id or "")
-            return await app.timeout_budget.wait(reading, timeout=self._timeout)
-        except (NotImplementedError, TimeoutError) as error:  # then the newest message alone is surely the user's
-            app.telemetry.degraded("capture.input", error)
-            return 0
-
-    async def _record(
-        self,
-        turn: _TurnContext,
-        messages: Sequence[Message],
-        seen: _RecalledTurn | None,
-        run: CurrentRun | None,
-        to_bind: str | None,
-        note_of: Callable[[Services], TurnNote | None],
-        *,
-        without_memory: bool = False,
-    ) -> Receipt:
-        """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
-
-        While the storage is away, the record is tried again for as long as a checkpoint is.
-        """
-        app = self._tk.app
-
-        async def record() -> Receipt:
-            services = await app.connect()
-            if services.opt_outs.holds(turn.owner, turn.thread_id):
-                return Receipt("nothing")
-            if to_bind is not None:  # nothing is learnt from a thread of another owner, or of one who was erased
-                try:
-                    await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
-                except (OwnerMismatchError, PartitionErasedError):
-                    return Receipt("nothing")
-            note = note_of(services)
-            together = services.thread_storage is services.storage
-            recorded = partial(
-                services.captures.record,
-                messages,
-                owner=turn.owner,
-                thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
-                recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
-                given=TurnRecall.from_recall(seen.recall) if seen and turn.recalls else None,
-                epoch=seen.epoch if seen else None,
-                later=at_the_end if run else None,
-                note=note if together else None,
-                without_memory=without_memory,
-            )
-            try:
-                return await until_available(recorded, app.settings.checkpoint_timeout)
-            finally:
-                if note is not None and not note.written:
-                    await self._note_turn(services, note)
-
-        def at_the_end(wake: Callable[[], object]) -> None:
-            """Let nothing be learnt before the run is over, which would slow down its end."""
-            if run is not None:
-                run.root.when_ended(lambda: app.event_loop.soon(wake))
-
-        about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
-        with span(CAPTURE, about) as recorded:
-            try:
-                receipt = await app.timeout_budget.wait(record(), timeout=self._timeout)
-            except TimeoutError as error:  # recording goes on
-                app.telemetry.degraded("capture", error)
-                receipt = Receipt("pending", degraded=("storage",))
-            except StorageError as error:
-                receipt = self._not_recorded(error)
-            recorded.set(
-                {STATUS: receipt.status, TURNS: len(receipt.turn_ids), DEGRADED: list(receipt.degraded) or None}
-            )
-            return receipt
-
-    @staticmethod
-    def _turn_note(turn: _TurnContext, question: str, services: Services, *, scoped: bool) -> TurnNote | None:
-        """Return what the list of threads says of the turn."""
-        if turn.thread_id is None:
-            return None
-        return services.thread_directory.turn_note(
-            turn.owner, turn.thread_id, scoped=scoped, question=lambda: services.redact(question)
-        )
-
-    async def _note_turn(self, services: Services, note: TurnNote) -> None:
-        """Note a turn in the list of threads if it was not recorded, or if another storage keeps its thread."""
-        try:
-            await services.thread_directory.note_turn(note)
-        except (StorageError, ConflictError) as error:
-            self._tk.app.telemetry.degraded("threads", error)
-
-    def _not_recorded(self, error: Exception) -> Receipt:
-        self._tk.app.telemetry.degraded("capture", error)
-        return Receipt("nothing", degraded=("storage",))
-
-
-def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
-    runtime.stream_writer(
-        {
-            "type": "captured",
-            "status": receipt.status,
-            "turns": list(receipt.turn_ids),
-            "degraded": list(receipt.degraded),
-        }
-    )

@@ -12,7 +12,8 @@ from typing_extensions import override
 from threadkeep.capture.models import Receipt
 from threadkeep.errors import ConflictError, StorageError
 from threadkeep.langgraph.identity import Participants, is_scoped, participants_from, saver_with_input
-from threadkeep.langgraph.middleware import LearningMiddleware, State
+from threadkeep.langgraph.learning import LearningMiddleware
+from threadkeep.langgraph.middleware import State
 from threadkeep.models.langchain import PlainMessages, messages_by_participant, plain_messages
 from threadkeep.run_events import current_run
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.directory import TurnNote
     from threadkeep.container import Services
-    from threadkeep.langgraph.middleware import _TurnContext  # pyright: ignore[reportPrivateUsage]
+    from threadkeep.langgraph.middleware import TurnContext
 
 
 class ParticipantsMiddleware(LearningMiddleware):
@@ -53,7 +54,7 @@ class ParticipantsMiddleware(LearningMiddleware):
         return record()
 
     @override
-    async def _leave_out(self, turn: _TurnContext, request: ModelRequest[Any], config: Any) -> None:
+    async def _leave_out(self, turn: TurnContext, request: ModelRequest[Any], config: Any) -> None:
         """Mark the turn as seen for the participant who began it; otherwise that one's next turn brings it along."""
         people = participants_from(self._participants, request.runtime)
         if people is None:
@@ -64,7 +65,7 @@ class ParticipantsMiddleware(LearningMiddleware):
             if (name := messages.given[messages.newest_human[0]].name) in people:
                 await self._mark_seen(turn, shown, str(name), people)
 
-    async def _mark_seen(self, turn: _TurnContext, messages: Sequence[Any], name: str, people: Participants) -> None:
+    async def _mark_seen(self, turn: TurnContext, messages: Sequence[Any], name: str, people: Participants) -> None:
         app, owner = self._tk.app, self._tk.resolve_owner(people[name])
         said = plain_messages(messages_by_participant(messages, [name])[name])
 
@@ -78,7 +79,7 @@ class ParticipantsMiddleware(LearningMiddleware):
 
     async def _record_each(
         self,
-        turn: _TurnContext,
+        turn: TurnContext,
         messages: Sequence[Any],
         people: Participants,
         note_of: Callable[[Services], TurnNote | None],

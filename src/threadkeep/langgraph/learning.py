@@ -1,0 +1,258 @@
+"""The middleware that learns: a turn record after the agent is done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from langchain.agents.middleware.types import ModelRequest
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+from typing_extensions import override
+
+from threadkeep.capture.models import Receipt
+from threadkeep.capture.turns import TurnRecall
+from threadkeep.concurrency import until_available
+from threadkeep.errors import (
+    ClosedError,
+    ConflictError,
+    InvalidInputError,
+    OwnerMismatchError,
+    PartitionErasedError,
+    StorageError,
+)
+from threadkeep.ids import ThreadId
+from threadkeep.langgraph.identity import (
+    count_stored_input,
+    foreign_saver,
+    is_memory_off,
+    is_scoped,
+    saver_with_input,
+    written_by_a_model,
+)
+from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, ThreadkeepMiddleware, TurnContext
+from threadkeep.models.base import replied_to
+from threadkeep.models.langchain import PlainMessages, count_user_messages, work_steps
+from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
+from threadkeep.run_events import CurrentRun, current_run
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
+    from threadkeep.checkpoints.directory import TurnNote
+    from threadkeep.container import Services
+    from threadkeep.identity import Owner
+    from threadkeep.models.base import Message, WorkStep
+
+_WORK_READ: Final = 200
+"""So many of the newest messages are read for what a turn taught an agent: the turn, and the one before it."""
+
+
+class LearningMiddleware(ThreadkeepMiddleware):
+    """Learns from each turn, too: a class of its own, because LangGraph makes a step of every ``after_agent``."""
+
+    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            try:
+                receipt = self._tk.app.event_loop.run_sync(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
+
+    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            try:
+                receipt = await self._tk.app.event_loop.run(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
+
+    def _release_after_run(self, turn: TurnContext, run: CurrentRun) -> None:
+        """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
+
+    def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
+        config, messages = get_config(), PlainMessages(state["messages"])
+        turn = self._turn_of(messages, runtime, config)
+        seen = self._seen.pop(turn, None)
+        if not self._is_recorded(seen, config):
+            return None
+        question, run = messages.newest_human[2], current_run()
+        noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
+        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
+        if (saver := saver_with_input(messages, run, config)) is None:
+            recording = self._record(turn, shown(), seen, run, unbound, noting)
+        else:
+            recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
+        if self._experience is None:
+            return recording
+        steps = work_steps(state["messages"][-_WORK_READ:])
+        return self._with_experience(recording, turn, self._experience, steps)
+
+    def _is_recorded(self, seen: RecalledTurn | None, config: Any) -> bool:
+        """Return whether a turn that *seen* was recalled for is learnt from."""
+        if not self._tk.app.capturing or (seen is not None and seen.off):
+            return False
+        return not is_memory_off(config) and not written_by_a_model(config)
+
+    async def _with_experience(
+        self, recording: Coroutine[Any, Any, Receipt], turn: TurnContext, agent: Owner, steps: Sequence[WorkStep]
+    ) -> Receipt:
+        """Record the turn, then propose to *agent* what it taught, which the turn does not wait for beyond its time."""
+        receipt = await recording
+        if receipt.status in ("queued", "pending"):
+            app = self._tk.app
+            learning = self._tk.scopes.learn(agent, steps, owner=turn.owner, thread_id=turn.thread_id)
+            try:
+                await app.timeout_budget.wait(learning, timeout=self._timeout)
+            except (StorageError, ConflictError, InvalidInputError, TimeoutError) as error:
+                app.telemetry.degraded("experience", error)
+        return receipt
+
+    @override
+    async def _leave_out(self, turn: TurnContext, request: ModelRequest[Any], config: Any) -> None:
+        """Mark the turn as seen; otherwise the next one brings it along."""
+        if not self._tk.app.capturing or not self._mark_left_out(turn):
+            return
+        messages, run = PlainMessages(request.state["messages"]), current_run()
+        shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
+        await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
+
+    def _mark_left_out(self, turn: TurnContext) -> bool:
+        """Mark a turn as one without memory; return False if it was marked before."""
+        if self._seen.get(turn) is LEFT_OUT:
+            return False
+        self._seen[turn] = LEFT_OUT
+        return True
+
+    def _shown(
+        self, turn: TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
+    ) -> Sequence[Message]:
+        """Return those of the thread's messages that are the owner's.
+
+        *given* is how many the run was given that asked the question which *run* answers; 0: it answers none.
+        """
+        trusted = self._vouched.get((turn.owner, turn.thread_id or ""), True)  # else earlier messages may be another's
+        if trusted and foreign_saver(config) is None:
+            return messages
+        start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
+        return replied_to(messages, start) if trusted else messages[start:]
+
+    async def _record_resumed(
+        self,
+        saver: BaseCheckpointSaver[Any],
+        turn: TurnContext,
+        shown: Callable[..., Sequence[Message]],
+        *about: Any,
+    ) -> Receipt:
+        """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
+        return await self._record(turn, shown(given=await self._count_input(saver, turn)), *about)
+
+    async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: TurnContext) -> int:
+        """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""
+        app = self._tk.app
+        try:
+            reading = asyncio.to_thread(count_stored_input, saver, turn.thread_id or "")
+            return await app.timeout_budget.wait(reading, timeout=self._timeout)
+        except (NotImplementedError, TimeoutError) as error:  # then the newest message alone is surely the user's
+            app.telemetry.degraded("capture.input", error)
+            return 0
+
+    async def _record(
+        self,
+        turn: TurnContext,
+        messages: Sequence[Message],
+        seen: RecalledTurn | None,
+        run: CurrentRun | None,
+        to_bind: str | None,
+        note_of: Callable[[Services], TurnNote | None],
+        *,
+        without_memory: bool = False,
+    ) -> Receipt:
+        """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
+
+        While the storage is away, the record is tried again for as long as a checkpoint is.
+        """
+        app = self._tk.app
+
+        async def record() -> Receipt:
+            services = await app.connect()
+            if services.opt_outs.holds(turn.owner, turn.thread_id):
+                return Receipt("nothing")
+            if to_bind is not None:  # nothing is learnt from a thread of another owner, or of one who was erased
+                try:
+                    await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
+                except (OwnerMismatchError, PartitionErasedError):
+                    return Receipt("nothing")
+            note = note_of(services)
+            together = services.thread_storage is services.storage
+            recorded = partial(
+                services.captures.record,
+                messages,
+                owner=turn.owner,
+                thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
+                recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
+                given=TurnRecall.from_recall(seen.recall) if seen and turn.recalls else None,
+                epoch=seen.epoch if seen else None,
+                later=at_the_end if run else None,
+                note=note if together else None,
+                without_memory=without_memory,
+            )
+            try:
+                return await until_available(recorded, app.settings.checkpoint_timeout)
+            finally:
+                if note is not None and not note.written:
+                    await self._note_turn(services, note)
+
+        def at_the_end(wake: Callable[[], object]) -> None:
+            """Let nothing be learnt before the run is over, which would slow down its end."""
+            if run is not None:
+                run.root.when_ended(lambda: app.event_loop.soon(wake))
+
+        about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
+        with span(CAPTURE, about) as recorded:
+            try:
+                receipt = await app.timeout_budget.wait(record(), timeout=self._timeout)
+            except TimeoutError as error:  # recording goes on
+                app.telemetry.degraded("capture", error)
+                receipt = Receipt("pending", degraded=("storage",))
+            except StorageError as error:
+                receipt = self._not_recorded(error)
+            recorded.set(
+                {STATUS: receipt.status, TURNS: len(receipt.turn_ids), DEGRADED: list(receipt.degraded) or None}
+            )
+            return receipt
+
+    @staticmethod
+    def _turn_note(turn: TurnContext, question: str, services: Services, *, scoped: bool) -> TurnNote | None:
+        """Return what the list of threads says of the turn."""
+        if turn.thread_id is None:
+            return None
+        return services.thread_directory.turn_note(
+            turn.owner, turn.thread_id, scoped=scoped, question=lambda: services.redact(question)
+        )
+
+    async def _note_turn(self, services: Services, note: TurnNote) -> None:
+        """Note a turn in the list of threads if it was not recorded, or if another storage keeps its thread."""
+        try:
+            await services.thread_directory.note_turn(note)
+        except (StorageError, ConflictError) as error:
+            self._tk.app.telemetry.degraded("threads", error)
+
+    def _not_recorded(self, error: Exception) -> Receipt:
+        self._tk.app.telemetry.degraded("capture", error)
+        return Receipt("nothing", degraded=("storage",))
+
+
+def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
+    runtime.stream_writer(
+        {
+            "type": "captured",
+            "status": receipt.status,
+            "turns": list(receipt.turn_ids),
+            "degraded": list(receipt.degraded),
+        }
+    )
