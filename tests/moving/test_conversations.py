@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -18,11 +20,15 @@ import pytest
 from typer.testing import CliRunner
 
 import threadkeep
+from tests.capture.world import FailingExtractor
 from tests.moving.conversation_files import START, chatgpt, claude, slack, whatsapp, write_json, write_zip
 from threadkeep.cli.main import app
+from threadkeep.clock import SystemClock
+from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError, OptedOutError, SettingsError
 from threadkeep.proposals.models import Proposal
 from threadkeep.proposals.reader import ProposalReader
+from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
 
@@ -300,6 +306,26 @@ class TestRepeating:
         tk.sync.import_conversations(EXPORTS["json"][1](tmp_path))
 
         assert tk.sync.proposals.list() == []
+
+    @pytest.mark.parametrize("tries", [1, 5], ids=["kept aside", "waiting"])
+    async def test_what_an_earlier_import_could_not_learn_is_learnt(self, tmp_path: Path, tries: int):
+        """Whether it was kept aside after too many failures, or waits for its next try."""
+        url, path = f"sqlite:///{tmp_path}/memory.db", EXPORTS["json"][1](tmp_path)
+        settings = resolve_settings(url, None).model_copy(update={"capture_workers": 0, "capture_tries": tries})
+        clock, failing = SystemClock(), FailingExtractor("Bergen")
+        app = Container(settings, create_storage(settings, clock), None, clock, extractor=failing)
+        async with threadkeep.Threadkeep(app) as tk:
+            with suppress(TimeoutError):  # it would wait for the next try
+                async with asyncio.timeout(1):
+                    await tk.import_conversations(path, owner="ana")
+            assert await tk.proposals.list(owner="ana") == []
+        assert failing.failed >= 1
+
+        async with threadkeep.open(url, embedder="none") as tk:
+            await tk.import_conversations(path, owner="ana")
+            proposed = [one.text for one in await tk.proposals.list(owner="ana")]
+
+        assert proposed == [TEXT]
 
     def test_proposals_are_read_once_for_all_turns(
         self, tk: threadkeep.Threadkeep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -416,6 +416,8 @@ _SETTLE: Final = timedelta(minutes=10)
 """How long it waits for turns that another process learns from."""
 
 _NAME_CHARACTERS: Final = 200
+_IMPORTED: Final = "import:"
+"""How the ids of imported threads begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,9 +494,23 @@ async def learn_from_export(
                 proposals.update(settled.proposal_ids)
         if progress is not None:
             progress(number, len(export.conversations))
-    await services.captures.drain(_SETTLE, others=True)  # what an import that was stopped had recorded
+    await _learn_rest(services, owner)
     read = len(export.conversations) - len(skipped)
     return ConversationImport(export.program, read, messages, new, len(memories), len(proposals), tuple(skipped))
+
+
+async def _learn_rest(services: Services, owner: Owner) -> None:
+    """Learn from what earlier imports had recorded: those that were stopped, and turns that failed, once more each.
+
+    A turn that failed waits for its next try, or is kept aside, so draining alone would leave it out.
+    """
+    captures = services.captures
+    await captures.drain(_SETTLE, others=True)
+    queued = await captures.queued(owner)
+    rest = [turn.turn_id for turn in queued if (turn.thread_id or "").startswith(_IMPORTED)]
+    if rest:
+        await captures.retry(rest, owner=owner)
+        await captures.drain(_SETTLE, others=True)
 
 
 def _problem(conversation: ExportedConversation, latest: datetime) -> str:
@@ -512,7 +528,7 @@ def _threads(
     messages = list({one.message_id: one for one in conversation.messages if one.text.strip()}.values())
     for start in range(0, len(messages), TURNS_OF_A_THREAD):
         part = messages[start : start + TURNS_OF_A_THREAD]
-        yield ThreadId(f"import:{program}:{name}:{start // TURNS_OF_A_THREAD}"), part
+        yield ThreadId(f"{_IMPORTED}{program}:{name}:{start // TURNS_OF_A_THREAD}"), part
 
 
 def _turns(thread_id: ThreadId, messages: Sequence[ExportedMessage]) -> tuple[list[Message], dict[MessageId, datetime]]:
