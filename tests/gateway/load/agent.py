@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,7 +85,9 @@ def graph(tk: threadkeep.Threadkeep) -> Any:
 def _write_tasks(file: Path) -> None:
     counted = file.with_suffix(".new")
     tasks: Any = asyncio.tasks
-    counted.write_text(str(sum(not task.done() for task in [*tasks._all_tasks])))
+    while not counted.exists():
+        with suppress(RuntimeError):  # another thread began a task meanwhile
+            counted.write_text(str(sum(not task.done() for task in [*tasks._all_tasks])))
     counted.rename(file)
 
 

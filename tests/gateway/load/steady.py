@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 from statistics import mean
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, Final, LiteralString, NamedTuple
 
 import httpx
@@ -110,7 +110,8 @@ class Steady:
         os.kill(pid, signal.SIGUSR1)
         connections = len(self._on_postgres("SELECT pid"))
         while not self.tasks_file.exists():
-            os.sched_yield()
+            assert self.server.process.poll() is None
+            sleep(0.01)
         process = psutil.Process(pid)
         tasks = int(self.tasks_file.read_text())
         return Held(resident_megabytes(pid), connections, tasks, process.num_threads(), process.num_fds())
@@ -137,7 +138,7 @@ async def steady(*, quick: bool, seconds: float) -> list[Figure]:
     figures = [Figure(f"turns: {kind}", number) for kind, number in sorted(load.turns.items())]
     for name, old, new in zip(Held._fields, before, after, strict=True):
         figures += [Figure(f"{name}, after three fifths", old), Figure(f"{name}, at the end", new)]
-        figures.append(Figure(f"{name}, grown, share", new / old - 1, GROWTH))
+        figures.append(Figure(f"{name}, grown, share", new / max(old, 1.0) - 1, GROWTH))
     return figures
 
 
