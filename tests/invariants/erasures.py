@@ -117,7 +117,7 @@ async def run_on(url: str, kind: str, rounds: int, *, seed: int = 1) -> dict[str
     Returns:
         ``n``: owners erased; ``turns`` that returned; ``refused``: turns that were told; ``residues``: words and ids of
         erased owners in the storage's bytes; ``late``: partitions and items of theirs; ``lost``: words of another owner
-        that are missing.
+        that are missing; ``first``: some of what is left, where something is.
     """
     rng = random.Random(seed)
     settings = Settings.load(recall_timeout_ms=30_000)
@@ -135,13 +135,16 @@ async def run_on(url: str, kind: str, rounds: int, *, seed: int = 1) -> dict[str
         await tk.drain()
         storage = tk.app.storage
         await tk.app.event_loop.run(storage.sweep(now=tk.app.clock.now() + timedelta(seconds=1)))
-        row["late"] = len(await tk.app.event_loop.run(_found(tk, [owner for owner, _ in canaries])))
+        late = await tk.app.event_loop.run(_found(tk, [owner for owner, _ in canaries]))
+        row["late"] = len(late)
         kept = [one.text async for one in _all(tk, bob)]
         row["lost"] = sum(not any(word in text for text in kept) for word in bobs.planted)
     left = raw(kind, path=Path(url.removeprefix("sqlite:///")), url=url)
     for owner, canary in canaries:
-        row["residues"] += len(canary.found_in(left)) + (owner.user_id.encode() in left)
-    return row
+        residues = canary.found_in(left) + [owner.user_id] * (owner.user_id.encode() in left)
+        row["residues"] += len(residues)
+        late += residues
+    return row | ({"first": late[:5]} if late else {})
 
 
 async def _all(tk: threadkeep.Threadkeep, owner: Owner) -> AsyncIterator[Memory]:

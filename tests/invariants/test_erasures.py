@@ -23,4 +23,4 @@ def test_nothing_of_an_erased_owner_is_left_or_comes_back(kind: str):
     row = erasures.run(10, kinds=(kind,))[kind]
 
     assert row["turns"] > 0
-    assert {name: row[name] for name in ("residues", "late", "lost")} == {"residues": 0, "late": 0, "lost": 0}
+    assert {name: row[name] for name in ("residues", "late", "lost")} == {"residues": 0, "late": 0, "lost": 0}, row
