@@ -450,6 +450,23 @@ class TestCommit:
         assert (await storage.changes(ANA, position)).position.sequence == 2
         assert not storage._connections.reading
 
+    async def test_reads_stay_current_however_many_there_were(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite interrupts a BEGIN after some hundreds of transactions, and leaves the connection in one."""
+        monkeypatch.setattr(connections, "_INLINE_STEPS", 1_000)
+        storage, one, other = sqlite(tmp_path / "memory.db"), Ref(ANA, NOTES, "one"), Ref(ANA, NOTES, "other")
+        await storage.connect()
+        revision = 0
+        for number in range(2_000):
+            await storage.get([one, other])
+            if number % 50 == 0:
+                revision = (await storage.commit(Batch(ANA, [put("one", str(number))]))).sequence
+            (item,) = await storage.get([one])
+            assert item is not None
+            assert item.revision == revision
+        await storage.close()
+
     async def test_a_long_scan_is_left_to_a_reader(self, storage: SqliteStorage) -> None:
         await storage.commit(Batch(ANA, [Put(NOTES, f"k{number:04}", {"data": "x"}) for number in range(900)]))
 

@@ -124,8 +124,23 @@ def open_reader(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connect
 def open_inline_reader(path: Path) -> sqlite3.Connection:
     """Return a connection for small reads on the event loop: it waits for no lock, and SQLite interrupts long ones."""
     connection = open_reader(path, seconds=0)
-    connection.set_progress_handler(lambda: True, _INLINE_STEPS)
+    _interrupt_long_reads(connection)
     return connection
+
+
+def _interrupt_long_reads(connection: sqlite3.Connection) -> None:
+    connection.set_progress_handler(lambda: True, _INLINE_STEPS)
+
+
+def _end_transaction(connection: sqlite3.Connection) -> None:
+    """End the transaction of an inline reader, if it is in one: further reads would see the same moment for ever.
+
+    SQLite counts the instructions of a statement over all its runs, so it interrupts a BEGIN or a COMMIT now and then.
+    """
+    if connection.in_transaction:
+        connection.set_progress_handler(None, 0)
+        connection.execute("ROLLBACK")
+        _interrupt_long_reads(connection)
 
 
 def run_transaction(
@@ -423,7 +438,10 @@ class SqliteConnections:
         """
         try:
             with self._inline_lock:
-                return work(self.inline, *args)
+                try:
+                    return work(self.inline, *args)
+                finally:
+                    _end_transaction(self.inline)
         except Exception:  # noqa: BLE001 - nothing is swallowed: a reader repeats it
             return None
 
