@@ -159,7 +159,7 @@ class Faulty:
     """An embedder that goes wrong from some moment on.
 
     Attributes:
-        fault: What it gives then: ``nan``, ``dims``, ``rows`` or ``late``; empty: what is right.
+        fault: What it gives then: ``nan``, ``dims``, ``rows``, ``ragged``, ``raises`` or ``late``; empty: what is right.
     """
 
     name = "faulty"
@@ -184,12 +184,17 @@ class Faulty:
             return vectors[:, : vectors.shape[1] // 2]
         if self.fault == "rows":
             return vectors[:-1]
+        if self.fault == "ragged":
+            return [[1.0, 2.0], *([[1.0]] * len(texts))]  # type: ignore[return-value]
+        if self.fault == "raises":
+            msg = "the model's server is down"
+            raise ConnectionError(msg)
         if self.fault == "late":
             await self.released.wait()
         return vectors
 
 
-FAULTS = ("nan", "infinite", "rows", "late")
+FAULTS = ("nan", "infinite", "rows", "ragged", "raises", "late")
 
 
 class TestEmbedder:

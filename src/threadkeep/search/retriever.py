@@ -431,7 +431,7 @@ class Retriever:
             async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
                 with asking():
                     return _checked(await embed(texts), len(texts), self._embedder.name)
-        except (EmbedderUnavailableError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - an application's embedder may raise anything; counted and logged
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
