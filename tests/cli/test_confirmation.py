@@ -42,6 +42,7 @@ DESTRUCTIVE = [
 
 READING = [
     ["memories", "list"],
+    ["memories", "kinds"],
     ["memories", "search", "coffee"],
     ["memories", "export"],
     ["profile", "show"],
@@ -86,7 +87,7 @@ CHANGING = """
     chat, demo, init, serve, mcp, worker, migrate
     memories add, memories correct, memories pin, memories label, memories consolidate, memories reflect
     memories tidy, memories restore, memories import, profile set
-    proposals edit, proposals lift
+    proposals edit, proposals lift, proposals contradictions
     scopes create, scopes grant, scopes revoke, scopes propose, scopes promote, scopes approve, scopes reject
     threads fork, threads import, threads export, collections ingest, conversations import, owners opt-out
     api-keys create, queue retry, keys new, keys rotate, keys rotate-cursors, keys check

@@ -55,7 +55,7 @@ class TestOneStorage:
         assert (found["partitions"], found["items"]) == (1, 7)
         assert found["size_bytes"] > 0
         assert answer("storage", "stats")["items"] == 0
-        assert "7 items in 1 partitions" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
+        assert "7 items in 1 partition" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
 
     @pytest.mark.parametrize(
         "words",
@@ -147,7 +147,7 @@ class TestOneStorage:
         with threadkeep.open(copied, embedder="none") as tk:
             tk.sync.memories.remember("Plays the harp.", owner=USER)
         shown = run("storage", "check", "--url", url, "--against", copied)
-        assert "something else: 9 items in 1 partitions" in " ".join(shown.output.split())
+        assert "something else: 9 items in 1 partition" in " ".join(shown.output.split())
 
     def test_what_was_never_printed_is_refused(self, kept: Path, folder: Path):
         (folder / "other.json").write_text("[1]")

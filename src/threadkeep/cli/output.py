@@ -175,6 +175,12 @@ MIN_PREFIX: Final = 4
 """How many characters of an id are enough if no other id begins with them."""
 
 
+def counted(number: int, plural: str) -> str:
+    """Return *number* with its noun: ``1 memory``, ``2,000 memories``."""
+    singular = plural.removesuffix("ies") + "y" if plural.endswith("ies") else plural.removesuffix("s")
+    return f"{number:,} {singular if number == 1 else plural}"
+
+
 def full_id(prefix: str, ids: Iterable[str], *, noun: str) -> str:
     """Return the one of *ids* that is *prefix* or begins with it; *prefix* itself if there is none.
 
@@ -259,7 +265,7 @@ def write_rows(output: Path | None, rows: Sequence[object], *, noun: str) -> Non
         return
     with new_file(output) as file:
         file.write(to_json_lines(rows).encode("ascii"))
-    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
+    out.print(f"{counted(len(rows), noun)} written to {output}", markup=False)
 
 
 def is_stream(path: Path) -> bool:

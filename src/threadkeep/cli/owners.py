@@ -19,6 +19,7 @@ from threadkeep.cli.output import (
     User,
     Yes,
     confirm,
+    counted,
     emit,
     is_stream,
     location_of,
@@ -110,14 +111,15 @@ def erase(
 
     async def erase_confirmed(tk: Threadkeep) -> Erased:
         report = await tk.owners.show(user)
-        what = f"{sum(report.memories.values()):,} memories and {len(report.threads):,} threads"
+        memories = counted(sum(report.memories.values()), "memories")
+        what = f"{memories} and {counted(len(report.threads), 'threads')}"
         confirm(f"Erase everything about {plain(user)} ({what}) in {location_of(tk)}?", yes=yes)
         return await tk.owners.erase(user)
 
     erased = run(erase_confirmed, data_dir)
     counts = ", ".join(f"{what}: {count}" for what, count in sorted(erased.counts.items()) if count)
     lines = [
-        f"Erased {erased.items} rows and {len(erased.threads)} threads of {plain(user)}.",
+        f"Erased {counted(erased.items, 'rows')} and {counted(len(erased.threads), 'threads')} of {plain(user)}.",
         f"  {counts or 'nothing was held'}; receipt {erased.receipt_id} in {' and '.join(erased.kept_in)}",
     ]
     emit(erased, lines, json=json)
@@ -137,11 +139,12 @@ def replay_erasures(
 
     async def replay_confirmed(tk: Threadkeep) -> Replayed:
         known = len(await tk.owners.erasure_receipts())
-        confirm(f"Erase the owners of {known:,} receipts again in {location_of(tk)}?", yes=yes)
+        confirm(f"Erase the owners of {counted(known, 'receipts')} again in {location_of(tk)}?", yes=yes)
         return await tk.owners.replay_erasures(*(receipts or ()))
 
     result = run(replay_confirmed, data_dir)
-    lines = [f"{result.receipts} receipts, {result.looked_at} owners: erased {len(result.erased)} again."]
+    examined = f"{counted(result.receipts, 'receipts')}, {counted(result.looked_at, 'owners')}"
+    lines = [f"{examined}: erased {len(result.erased)} again."]
     if result.strange:
         other_key = "receipts were made with another key; set THREADKEEP_ERASURE_KEY to it and repeat."
         lines.append(f"  {result.strange} {other_key}")

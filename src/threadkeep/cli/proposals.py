@@ -14,6 +14,7 @@ from threadkeep.cli.output import (
     User,
     Yes,
     confirm,
+    counted,
     emit,
     full_id,
     location_of,
@@ -220,7 +221,7 @@ def _keys(
     async def list_confirmed(tk: Threadkeep) -> list[str]:
         waiting = await tk.proposals.list(owner=user, limit=_MOST)
         verb = "Approve" if approved else "Reject"
-        confirm(f"{verb} {len(waiting):,} proposals of {plain(user)}, in {location_of(tk)}?", yes=yes)
+        confirm(f"{verb} {counted(len(waiting), 'proposals')} of {plain(user)}, in {location_of(tk)}?", yes=yes)
         return [proposal.proposal_id for proposal in waiting]
 
     return read(list_confirmed, data_dir)

@@ -16,6 +16,7 @@ from threadkeep.cli.output import (
     Json,
     Yes,
     confirm,
+    counted,
     emit,
     err,
     load_settings,
@@ -80,7 +81,10 @@ def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
 
     total = _run(url, load_settings(data_dir), work)
     size = "" if total["size_bytes"] is None else f", {total['size_bytes'] / 1_000_000:,.1f} MB"
-    lines = [total["storage"], f"  {total['items']:,} items in {total['partitions']:,} partitions{size}"]
+    lines = [
+        total["storage"],
+        f"  {_contents(total['items'], total['partitions'])}{size}",
+    ]
     emit(total, lines, json=json)
 
 
@@ -157,9 +161,13 @@ def _sums_of(against: str) -> dict[str, Any] | None:
         raise InvalidInputError(msg) from error
 
 
+def _contents(items: int, partitions: int) -> str:
+    return f"{counted(items, 'items')} in {counted(partitions, 'partitions')}"
+
+
 def _difference(here: dict[str, Any], there: dict[str, Any]) -> str:
     if here["items"] != there["items"] or here["partitions"] != there["partitions"]:
-        counts = f"{there['items']:,} items in {there['partitions']:,} partitions"
+        counts = f"{_contents(there['items'], there['partitions'])}"
     else:
         counts = "as many items"
     return f"The other holds something else: {counts}, checksum {there['checksum']}."
@@ -409,7 +417,7 @@ def _fields(record: Any) -> dict[str, Any]:
 
 
 def _show_checked(found: Checked) -> None:
-    out.print(f"{found.items:,} items in {found.partitions:,} partitions, {found.searchable:,} of them searchable")
+    out.print(f"{_contents(found.items, found.partitions)}, {found.searchable:,} of them searchable")
     out.print(f"checksum {found.checksum}")
     for name, count in found.vectors.items():
         out.print(f"  vectors of {name}: {count:,}", markup=False)
@@ -428,11 +436,14 @@ def _show_checked(found: Checked) -> None:
 
 def _show_copied(done: Copied) -> None:
     verb = "would be copied" if done.dry_run else "copied"
-    out.print(f"{done.read:,} items of {done.partitions:,} partitions read from {plain(done.source)}", markup=False)
+    out.print(
+        f"{_contents(done.read, done.partitions)} read from {plain(done.source)}",
+        markup=False,
+    )
     for shape, count in sorted(done.shapes.items()):
         out.print(f"  {shape}: {count:,}", markup=False)
     if done.dry_run:
-        out.print(f"Nothing was written; {done.read:,} items {verb} to {plain(done.target)}.", markup=False)
+        out.print(f"Nothing was written; {counted(done.read, 'items')} {verb} to {plain(done.target)}.", markup=False)
     else:
         out.print(
             f"{done.written:,} {verb} to {plain(done.target)}{', going on where it was' if done.resumed else ''}; "
