@@ -23,7 +23,6 @@ from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 USER: Final = "ana.maria@example.org"
-THREADS: Final = 3
 MOST_TURNS: Final = 3
 LONGEST_WORK_SECONDS: Final = 0.1
 LOOKS: Final = 2
@@ -54,7 +53,7 @@ def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
             for walked in _looks(url):
                 looks, unseen = looks + 1, unseen + (not seen <= walked)
                 seen |= walked
-        memories, messages = _kept(url)
+        memories, messages = _kept(url, first)
     lost = [turn for turn in acknowledged if not memories[statement(turn)] or not messages[statement(turn)]]
     doubled = [text for text, times in (memories + messages).items() if memories[text] > 1 or messages[text] > 1]
     found = {"looks": looks, "unseen": unseen, "lost": len(lost), "doubled": len(doubled)}
@@ -115,7 +114,8 @@ def _live(url: str, first: int, writing: int) -> NoReturn:
         os.write(writing, b"ready\n")
         turn = first
         while True:
-            config = tk.config(user_id=USER, thread_id=f"thread-{turn % THREADS}")
+            # One of its own for each: the thread of a killed process is leased for a while.
+            config = tk.config(user_id=USER, thread_id=f"thread-{turn}")
             said = {"messages": [{"role": "user", "content": statement(turn)}]}
             graph.invoke(said, config, durability="sync")
             os.write(writing, b"%d\n" % turn)
@@ -123,8 +123,8 @@ def _live(url: str, first: int, writing: int) -> NoReturn:
     os._exit(1)
 
 
-def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
-    """Open the memory once more, learn what is left, and count the statements in memories and threads."""
+def _kept(url: str, turns: int) -> tuple[Counter[str], Counter[str]]:
+    """Open the memory once more, learn what is left, and count the statements in memories and in *turns* threads."""
     memories: Counter[str] = Counter()
     messages: Counter[str] = Counter()
     with _memory(url) as tk:
@@ -135,7 +135,7 @@ def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
         while page := tk.sync.memories.list(owner=USER, kind="semantic", limit=500, offset=offset):
             memories.update(memory.text for memory in page)
             offset += len(page)
-        for thread in range(THREADS):
+        for thread in range(turns):
             state = graph.get_state(tk.config(user_id=USER, thread_id=f"thread-{thread}"))
             messages.update(message.text for message in state.values.get("messages", ()) if message.type == "human")
     return memories, messages
