@@ -21,7 +21,7 @@ STATEMENTS = ["I am allergic to peanuts.", 'My "best" friend\nis Ana.']
 
 
 def block(*texts: str) -> str:
-    return render.block(
+    return render.render_block(
         [
             Memory(MemoryId(text), ("memories", "ana"), text, "semantic", "active", "user", (), 1, AT, AT)
             for text in texts

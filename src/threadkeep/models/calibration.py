@@ -103,12 +103,11 @@ def scale_of(questions: NDArray[np.float32], passages: NDArray[np.float32]) -> C
         questions: Unit vectors of the questions, shape ``(n, dims)``.
         passages: Unit vectors of the passages, shape ``(n, dims)``.
     """
-    cosines = questions.astype(np.float64) @ passages.T.astype(np.float64)
+    cosines: NDArray[np.float64] = questions.astype(np.float64) @ passages.T.astype(np.float64)
     own = cosines.diagonal()
-    right = float(np.mean(cosines.argmax(axis=1) == np.arange(len(cosines))))
-    scale = CosineScale(
-        float(np.percentile(cosines[~np.eye(len(cosines), dtype=np.bool_)], _UNRELATED)), float(np.median(own))
-    )
+    right = np.count_nonzero(cosines.argmax(axis=1) == np.arange(len(cosines))) / len(cosines)
+    others: NDArray[np.float64] = cosines[~np.eye(len(cosines), dtype=np.bool_)]
+    scale = CosineScale(np.percentile(others, _UNRELATED).item(), np.median(own).item())
     return scale if right >= _LEAST_RIGHT and scale.related > scale.unrelated else None
 
 
