@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -41,12 +42,15 @@ Source:
 
 
 SHOWN_WHOLE: Final = 2
-"""So many memories at the top of a block are shown as they are; of the episodes after them, what answers.
+"""So many memories at the top of a usual block are shown as they are; of the episodes after them, what answers.
 
 Source:
     LoCoMo's development half: with 1, 2 and 3, blocks hold 77, 76 and 74 % of the evidence, and 80, 81 and 80 % of the
     answers' words; with all whole 72 and 79.
 """
+_USUAL_TOKENS: Final = 300
+_TOKENS_OF_LINE: Final = 30
+"""Of a block with more room than usual, so many further tokens show one further memory as it is."""
 _BRIEF: Final = 100
 """An episode of no more characters is shown whole wherever it stands."""
 
@@ -55,6 +59,13 @@ _POINTS_BACK: Final = re.compile(
     r"|dort|da|dann|und|aber|ils?|elles?|ce|cela|ça|et|mais|ell[oa]s?|él|es[oea]s?|est[oea]s?|y|pero|el[ea]s?|iss?t?o|e|mas)\b"
 )
 """How a sentence begins that needs the one before it."""
+
+
+def shown_whole(budget_tokens: int | None) -> float:
+    """Return how many memories at the top of a block are shown as they are; *budget_tokens*: ``None``, no bound."""
+    if budget_tokens is None:
+        return math.inf
+    return SHOWN_WHOLE + max(budget_tokens - _USUAL_TOKENS, 0) // _TOKENS_OF_LINE
 
 
 def excerpt(memory: Memory, query: Query, *, brief: bool = False) -> Memory:

@@ -17,7 +17,7 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import SHOWN_WHOLE, ContextPacker, excerpt, normalised
+from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.text.facts import is_filler
 from threadkeep.text.quoted import END, HEADING
@@ -244,7 +244,7 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
     for one in found:
         if one.profile:
             offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
-    offer.brief_from = len(packer.chosen) + SHOWN_WHOLE
+    offer.brief_from = len(packer.chosen) + shown_whole(request.budget_tokens)
     alone = len(found) == 1
     for chunk in _chunks(found[0], request, now=now) if alone else _merged(found, request, now=now):
         offer.take(chunk)
@@ -327,7 +327,7 @@ class _Offer:
         self._asked = frozenset(chain.from_iterable(request.query.terms))
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
-        self.brief_from = SHOWN_WHOLE
+        self.brief_from = shown_whole(request.budget_tokens)
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import SHOWN_WHOLE, estimate_tokens, excerpt, fit
+from threadkeep.recall.packing import estimate_tokens, excerpt, fit, shown_whole
 from threadkeep.search.query import parse_query
 from threadkeep.text.quoted import END, HEADING
 
@@ -57,7 +57,7 @@ class Pages:
         query = None if question is None else parse_query(question, now=_NOW)
         memories = enumerate(self._memories[turn] for turn in ranking)
         candidates = (
-            Recalled(one if query is None else excerpt(one, query, brief=place >= SHOWN_WHOLE), 0.0)
+            Recalled(one if query is None else excerpt(one, query, brief=place >= shown_whole(budget_tokens)), 0.0)
             for place, one in memories
         )
         chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
