@@ -37,7 +37,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store get": (13, 42),
     "checkpoint put": (15, 100),
     "checkpoint get": (13, 101),
-    "command: memories list": (28, 440),
+    "command: memories list": (28, 442),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

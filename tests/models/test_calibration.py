@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import threadkeep
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.models.base import Embedder
-from threadkeep.models.calibration import LOCAL, LOCAL_NAME, SAMPLES, Calibration, CosineScale, scale_of
+from threadkeep.models.base import LOCAL_NAME, Embedder
+from threadkeep.models.calibration import LOCAL, SAMPLES, Calibration, CosineScale, scale_of
 from threadkeep.observability import Telemetry
 from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings

@@ -16,6 +16,7 @@ import threadkeep
 from tests.conftest import missing
 from tests.storage.mongodb_world import opened
 from threadkeep.storage.interface import Partition
+from threadkeep.storage.mongodb import storage as mongodb_storage
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep_conformance.servers import MongoServer
 
@@ -92,10 +93,8 @@ class TestBurst:
     async def test_few_calls_are_with_the_server_at_once(self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch):
         """The others wait in this process, where no timeout runs: a server answers none of them sooner."""
         seen = Concurrency()
-        monkeypatch.setattr(
-            "threadkeep.storage.mongodb.storage.create_client",
-            lambda uri: AsyncMongoClient(uri, tz_aware=True, event_listeners=[seen]),
-        )
+        connecting = lambda uri: AsyncMongoClient(uri, tz_aware=True, event_listeners=[seen])  # noqa: E731
+        monkeypatch.setattr(mongodb_storage, "create_client", connecting)
         async with opened(mongodb_url) as storage:
             await asyncio.gather(*(storage.scan(Partition("owner", ("", f"user {n}")), limit=9) for n in range(100)))
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 EMBEDDER: Final = "embedder"
 """What ``degraded`` says of results without vectors: the embedder is missing, failed or took too long."""
 
+LOCAL_NAME: Final = "minilm-l6-v2-int8@2"
+"""The name of the local model."""
+
 Role: TypeAlias = Literal["user", "agent", "assistant", "tool", "system"]
 
 INPUT_ROLES: Final[frozenset[Role]] = frozenset({"user", "agent"})

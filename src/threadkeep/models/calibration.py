@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.models.base import QueryEmbedder
+from threadkeep.models.base import LOCAL_NAME, QueryEmbedder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.models.base import Embedder
     from threadkeep.observability import Telemetry
-
-LOCAL_NAME: Final = "minilm-l6-v2-int8@2"
-"""The name of the local model."""
 
 SAMPLES: Final[tuple[tuple[str, str], ...]] = (
     (

@@ -22,8 +22,8 @@ from typing_extensions import override
 
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
+from threadkeep.models.base import LOCAL_NAME
 from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
-from threadkeep.models.calibration import LOCAL_NAME
 
 if TYPE_CHECKING:
     import numpy as np

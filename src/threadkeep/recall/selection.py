@@ -244,7 +244,7 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
     for one in found:
         if one.profile:
             offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
-    offer.brief_from = len(packer.chosen) + shown_whole(request.budget_tokens)
+    offer.brief_from += len(packer.chosen)
     alone = len(found) == 1
     for chunk in _chunks(found[0], request, now=now) if alone else _merged(found, request, now=now):
         offer.take(chunk)

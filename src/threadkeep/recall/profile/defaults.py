@@ -403,7 +403,7 @@ OTHER_FACTS: Final = (
     "I play the drums on Tuesdays.", "I go running before breakfast.", "My dance class is on Thursday evening.", "I swim twice a week.", "We play cards every Sunday.", "I collect stamps.", "I bake bread at the weekend.", "I grow tomatoes on the balcony.", "I knit my own jumpers.",
     "I call my car Bertha.", "Our boat is named Swallow.", "My plant is called Fred.", "I named my bike after a singer.", "Long functions annoy me.", "I keep my notes in a paper notebook.",
     "My exam is on the third of June.", "The course begins in October.", "The shop closes between Christmas and New Year.", "I could eat pancakes every day.", "I make my own jam in the cellar.",
-    "My brother's cat is old.", "The washing machine is broken.", "Our garden is two hundred square metres.", "I am on the parents' committee.", "I voted last Sunday.", "I am reading about the Romans.", "I donate blood every spring.", "My grandfather fought in the war.", "I hate waiting in queues.",
+    "My brother's cat is old.", "The washing machine is broken.", "Our garden is two hundred square metres.", "I am on the parents' committee.", "I voted last Sunday.", "I am reading about the Romans.", "I donate blood every spring.", "My grandfather fought in the war.", "I hate waiting in queues.", "Tom drinks black coffee.", "Maria likes the opera.", "Ben lives in Oslo.",
 )  # fmt: skip
 """Statements that fill no slot."""
 

@@ -133,14 +133,13 @@ def _interrupt_long_reads(connection: sqlite3.Connection) -> None:
 
 
 def _end_transaction(connection: sqlite3.Connection) -> None:
-    """End the transaction of an inline reader, if it is in one: further reads would see the same moment for ever.
+    """End the transaction that an inline reader was left in: further reads would see the same moment for ever.
 
     SQLite counts the instructions of a statement over all its runs, so it interrupts a BEGIN or a COMMIT now and then.
     """
-    if connection.in_transaction:
-        connection.set_progress_handler(None, 0)
-        connection.execute("ROLLBACK")
-        _interrupt_long_reads(connection)
+    connection.set_progress_handler(None, 0)
+    connection.execute("ROLLBACK")
+    _interrupt_long_reads(connection)
 
 
 def run_transaction(
@@ -441,7 +440,8 @@ class SqliteConnections:
                 try:
                     return work(self.inline, *args)
                 finally:
-                    _end_transaction(self.inline)
+                    if self.inline.in_transaction:
+                        _end_transaction(self.inline)
         except Exception:  # noqa: BLE001 - nothing is swallowed: a reader repeats it
             return None
 
