@@ -138,11 +138,17 @@ class TestInbox:
         page.keyboard.press("x")
         page.keyboard.press("k")
         page.keyboard.press("x")
+        elsewhere, here = proposals.list(owner=site.owner("ana"))
+        proposals.approve(elsewhere.proposal_id, owner=site.owner("ana"))
         page.get_by_role("button", name="Reject selected").click()
         expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
-        expect(page.locator(".toast").last).to_contain_text("2 decided")
+        expect(page.locator(".toast").last).to_contain_text("1 decided, 1 not")
+        answers = page.get_by_role("list", name="Last decisions").get_by_role("listitem")
+        expect(answers).to_have_count(2)
+        expect(answers.filter(has_text=f"Rejected: {here.text}")).to_have_count(1)
+        expect(answers.filter(has_text=f"Not decided, because it has changed: {elsewhere.text}")).to_have_count(1)
         texts = {one.text for one in site.gateway.tk.sync.memories.list(owner=site.owner("ana"))}
-        assert texts == {"Project 3 ends in May.", "All projects end."}
+        assert texts == {"Project 3 ends in May.", "All projects end.", elsewhere.text}
 
 
 class TestMemoryPage:

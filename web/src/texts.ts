@@ -251,6 +251,9 @@ export const texts = {
   approveAll: "Approve selected",
   rejectAll: "Reject selected",
   decidedSome: (done: number, failed: number) => (failed === 0 ? `${numbers.format(done)} decided` : `${numbers.format(done)} decided, ${numbers.format(failed)} not: they have changed`),
+  decisions: "Last decisions",
+  decision: (decided: boolean, approved: boolean, text: string) =>
+    `${!decided ? "Not decided, because it has changed" : approved ? "Approved" : "Rejected"}: ${text}`,
   expires: (when: string) => `expires on ${when}`,
 
   privacy: "Privacy",

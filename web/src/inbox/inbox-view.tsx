@@ -19,6 +19,7 @@ export default function InboxView({ user }: { user: User }) {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [edits, setEdits] = useState<string | null>(null);
   const [keys, setKeys] = useState(false);
+  const [answers, setAnswers] = useState<readonly string[]>([]);
   const list = useRef<HTMLUListElement>(null);
   const canDecide = user.scopes.has("memory:review");
   const here = Math.min(place, waiting.length - 1);
@@ -65,6 +66,7 @@ export default function InboxView({ user }: { user: User }) {
       const failed = decided.filter((one) => one.error !== null).length;
       removeDecided(decided.filter((one) => one.error === null).map((one) => one.proposal_id));
       showToast(texts.decidedSome(decided.length - failed, failed));
+      setAnswers(decided.map((one, index) => texts.decision(one.error === null, approve, chosen[index]?.text ?? "")));
       setSelected(new Set());
     });
     await loadInbox();
@@ -96,6 +98,13 @@ export default function InboxView({ user }: { user: User }) {
     >
       {away ? <Away what={texts.inbox} onRetry={() => void loadInbox()} /> : null}
       {known?.length === 0 && !away ? <Empty icon="inbox" title={texts.inboxEmpty} hint={texts.inboxEmptyHint} /> : null}
+      {answers.length === 0 ? null : (
+        <ul className="decisions" aria-label={texts.decisions}>
+          {answers.map((answer, index) => (
+            <li key={index}>{answer}</li>
+          ))}
+        </ul>
+      )}
       <ul ref={list} className="proposals">
         {waiting.map((one, index) => (
           <ProposalRow
