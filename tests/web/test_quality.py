@@ -200,7 +200,7 @@ class TestOtherVersions:
             page.route("**/api/proposals*", partial(answer_as, version))
             open_view(page, "Inbox")
             expect(answers).to_be_visible()
-            page.unroute("**/api/proposals*")
+            page.unroute_all(behavior="wait")  # an answer may be on its way
         begin_chat(page)
         page.get_by_label("Message", exact=True).fill("I keep bees.")
         page.get_by_role("button", name="Reload").click()
