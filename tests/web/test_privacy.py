@@ -100,7 +100,7 @@ class TestPrivacy:
             assert part != "Inbox" or page.get_by_text("Nothing waits for you.").count() == 0
             if view == "privacy":
                 expect(page.get_by_role("switch")).to_be_checked()
-            page.unroute(route)
+            page.unroute_all(behavior="wait")
             away.get_by_role("button", name="Try again").click()
             expect(away).to_have_count(0)
         expect(page.get_by_role("group", name="Who receives text")).to_be_visible()
