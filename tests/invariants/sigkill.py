@@ -12,6 +12,7 @@ import os
 import random
 import select
 import signal
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -55,6 +56,9 @@ def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
                 seen |= walked
         memories, messages = _kept(url, first)
     lost = [turn for turn in acknowledged if not memories[statement(turn)] or not messages[statement(turn)]]
+    for turn in lost:
+        text = statement(turn)
+        sys.stderr.write(f"sigkill: turn {turn} is in {memories[text]} memories and {messages[text]} threads\n")
     doubled = [text for text, times in (memories + messages).items() if memories[text] > 1 or messages[text] > 1]
     found = {"looks": looks, "unseen": unseen, "lost": len(lost), "doubled": len(doubled)}
     return {"n": n, "turns": len(acknowledged), **found}
@@ -131,10 +135,9 @@ def _kept(url: str, turns: int) -> tuple[Counter[str], Counter[str]]:
         tk.sync.ready()
         graph = tk.graph()
         tk.sync.drain()
-        offset = 0
-        while page := tk.sync.memories.list(owner=USER, kind="semantic", limit=500, offset=offset):
-            memories.update(memory.text for memory in page)
-            offset += len(page)
+        memories.update(memory.text for memory in tk.sync.memories.walk(owner=USER) if memory.kind == "semantic")
+        for waiting in tk.sync.queue.list(owner=USER):
+            sys.stderr.write(f"sigkill: still in the queue: {waiting}\n")
         for thread in range(turns):
             state = graph.get_state(tk.config(user_id=USER, thread_id=f"thread-{thread}"))
             messages.update(message.text for message in state.values.get("messages", ()) if message.type == "human")
