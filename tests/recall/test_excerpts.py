@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import threadkeep
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source, Version
 from threadkeep.recall.packing import WHOLE, excerpt, is_unchanged
@@ -136,27 +135,3 @@ class TestIsUnchanged:
 
     def test_a_longer_correction_is_not(self):
         assert not is_unchanged(memory("I like tea."), memory("I like tea. Not any more."))
-
-
-class TestBudget:
-    """How much of later episodes a block shows depends on its room."""
-
-    TURN = "The {} kiln stands in the old barn. Clouds came over the hills and left before noon, as they do in May."
-
-    def shown(self, budget_tokens: int) -> list[str]:
-        """Return the episodes of a block about the kilns, without what they all begin with."""
-        with threadkeep.open("memory://", embedder="none") as tk:
-            for number, name in enumerate(("red", "blue", "green", "white", "black")):
-                said = [{"role": "user", "content": self.TURN.format(name)}]
-                tk.sync.capture(said, owner="ana", thread_id=f"t{number}", wait=True)
-            recall = tk.sync.recall("Where does each kiln stand?", owner="ana", budget_tokens=budget_tokens)
-        return [one.memory.text for one in recall.memories if one.memory.kind == "episodic"]
-
-    def test_a_usual_block_cuts_episodes_after_the_first_two(self):
-        shown = self.shown(300)
-
-        assert len(shown) == 5
-        assert ["Clouds" in text for text in shown] == [True, True, False, False, False]
-
-    def test_a_large_block_has_them_whole(self):
-        assert all("Clouds" in text for text in self.shown(600))

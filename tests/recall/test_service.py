@@ -301,13 +301,15 @@ class TestRecall:
         assert (kinds.count("semantic"), kinds.count("episodic")) == (4, 3)
 
     async def test_episodes_after_the_first_two_are_cut_to_what_answers(self, world: World):
-        """So that more of them fit the budget."""
+        """So that more of them fit the budget; where there is more room, more are whole."""
         rest = "The shed behind the house leans to the left, and nobody has painted it since the flood."
         await world.know(*(f"Tin {n} has tea from Assam. {rest}" for n in range(4)), kind="episodic")
 
-        shown = texts(await world.recall("Which tea?", budget_tokens=1000))
+        usual = texts(await world.recall("Which tea?", budget_tokens=300))
+        large = texts(await world.recall("Which tea?", budget_tokens=360))
 
-        assert [rest in text for text in shown] == [True, True, False, False]
+        assert [rest in text for text in usual] == [True, True, False, False]
+        assert [rest in text for text in large] == [True, True, True, True]
 
     @pytest.mark.parametrize("question", ["", "  \n"])
     async def test_where_nothing_is_asked_the_newest_come(self, world: World, question: str):
