@@ -1,9 +1,10 @@
 // What waits for the user's decision, with the message it rests on; keys decide without the mouse.
 import { useEffect, useRef, useState } from "react";
 import { call } from "../api/client.ts";
-import { Dialog, IconButton, TextEditor } from "../components/controls.tsx";
+import { Dialog, IconButton } from "../components/controls.tsx";
 import { Away, Empty, Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
+import { ProposalText } from "../panel/proposal-text.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
 import { decide, inbox, inboxAway, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
@@ -146,22 +147,7 @@ function ProposalRow({ proposal, current, selected, canDecide, edits, onFocus, o
     <li tabIndex={-1} className={`memory proposal-row ${current ? "current" : ""}`} onFocus={onFocus}>
       <input type="checkbox" checked={selected} onChange={onToggle} aria-label={texts.select(proposal.text)} />
       <div className="grow">
-        {proposal.base_text === null ? null : (
-          <p>
-            <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
-          </p>
-        )}
-        {edits ? (
-          <TextEditor
-            label={texts.memoryText}
-            text={proposal.text}
-            action={texts.approve}
-            onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
-            onClose={() => onEdit(false)}
-          />
-        ) : (
-          <p className="statement">{proposal.text}</p>
-        )}
+        <ProposalText proposal={proposal} edits={edits} onClose={() => onEdit(false)} />
         {source?.thread_id ? <Evidence threadId={source.thread_id} messageId={source.message_id} statement={proposal.text} /> : null}
         <p className="memory-source">
           <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>

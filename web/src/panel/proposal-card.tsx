@@ -1,10 +1,10 @@
 // A proposal with what it would replace and why it waits; the user approves, edits or rejects it.
 import { useState } from "react";
-import { TextEditor } from "../components/controls.tsx";
 import { chatAddress } from "../route.ts";
 import { decide, type Proposal } from "../stores/memories.ts";
 import { texts } from "../texts.ts";
 import { Evidence, Quote } from "./evidence.tsx";
+import { ProposalText } from "./proposal-text.tsx";
 
 interface ProposalCardProps {
   proposal: Proposal;
@@ -18,22 +18,7 @@ export function ProposalCard({ proposal, question, canDecide }: ProposalCardProp
   const source = proposal.sources.at(-1);
   return (
     <li className="memory proposal">
-      {proposal.base_text === null ? null : (
-        <p>
-          <span className="quiet">{texts.replaces}</span> <del>{proposal.base_text}</del>
-        </p>
-      )}
-      {edits ? (
-        <TextEditor
-          label={texts.memoryText}
-          text={proposal.text}
-          action={texts.approve}
-          onSubmit={(text) => void decide(proposal.proposal_id, true, text)}
-          onClose={() => setEdits(false)}
-        />
-      ) : (
-        <p>{proposal.text}</p>
-      )}
+      <ProposalText proposal={proposal} edits={edits} onClose={() => setEdits(false)} />
       {question !== null ? (
         <Quote text={question} statement={proposal.text} />
       ) : source?.thread_id ? (
