@@ -66,7 +66,7 @@ class AgentStatus:
 
 
 def absent_text(statuses: Sequence[AgentStatus]) -> str:
-    """Return what a model is told of agents that cannot be used; empty: all of them can."""
+    """Return the prompt text about agents that cannot be used; empty: all of them can."""
     names = [one.name for one in statuses if not one.ready]
     return f"\n\nNot connected now: {', '.join(names)}. Where one of them is needed, say so." if names else ""
 

@@ -167,7 +167,7 @@ class PerRunOwnerView:
         """Return middleware that gives each run the tools of declared agents, with the access of the run's owner.
 
         A run asks the agents' servers for their tools with the credential of its owner. Without one, or where a server
-        does not answer, the run goes on without the tools, and the model is told.
+        does not answer, the run continues without the tools, and the prompt says so.
 
         Args:
             names: The names of the agents; they need not have ``oauth = true``.

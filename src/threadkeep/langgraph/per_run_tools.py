@@ -31,8 +31,8 @@ class AgentApprovals(HumanInTheLoopMiddleware):
 class PerRunTools(AgentMiddleware[AgentState[Any], Any, Any]):
     """Gives each run the tools of one declared agent, which work with the credential of the run's owner.
 
-    The server is asked once in a run. Where the owner cannot use it, the run goes on without the tools, and the model
-    is told why.
+    The server is asked once in a run. Where the owner cannot use it, the run continues without the tools, and the
+    prompt says why.
 
     Args:
         tk: The memory.

@@ -30,7 +30,7 @@ import threadkeep
 LETTERS: Final = str.maketrans("0123456789", "abcdefghij")
 
 BROKEN: Final = " (the model fails now)"
-"""What a message ends with whose turn the model fails in the middle of."""
+"""The end of a message for which the model fails in the middle of the turn."""
 
 TASKS_FILE: Final = "LOAD_TASKS_FILE"
 """The variable with the file that the number of tasks of all event loops is written to, at SIGUSR1."""

@@ -36,7 +36,7 @@ WARM: Final = 0.6
 """The share of the time after which nothing may grow: events of ended runs are kept for five minutes."""
 
 LEAVE, FAIL, ERASE = 0.1, 0.05, 0.02
-"""The shares of turns whose client leaves, whose model fails, and after which the user erases everything."""
+"""The shares of turns in which the client leaves or the model fails, and after which the user erases everything."""
 
 BREAKS: Final = 20
 """How often all connections to PostgreSQL are broken."""
