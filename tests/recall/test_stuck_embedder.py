@@ -9,12 +9,13 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+import threadkeep
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Put
 from threadkeep.storage.memory import InMemoryStorage
-from threadkeep.testing import FrozenClock
+from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA = Owner("ana").partition
 MOMENT = timedelta(milliseconds=1)
@@ -34,6 +35,18 @@ class StuckEmbedder:
         """Wait for ever."""
         await asyncio.Event().wait()
         raise AssertionError(texts)
+
+
+class LaterStuckEmbedder(HashingEmbedder):
+    """Hangs from the moment on at which it is told to."""
+
+    stuck = False
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return vectors, or wait for ever."""
+        if self.stuck:
+            await asyncio.Event().wait()
+        return await super().embed(texts)
 
 
 class TestEmbed:
@@ -61,3 +74,15 @@ class TestEmbed:
         assert [hit.key for hit in found.hits] == ["tea"]
         assert found.degraded == ("embedder",)
         await search.close()
+
+    async def test_recall_gives_a_block_by_words_within_its_own_timeout(self) -> None:
+        """The embedder's own timeout is far longer than that of a recall."""
+        embedder = LaterStuckEmbedder()
+        async with threadkeep.open("memory://", embedder=embedder) as tk:
+            await tk.memories.remember("The boat is moored in Trieste.", owner="ana")
+            embedder.stuck = True
+
+            found = await tk.recall("Where is the boat moored?", owner="ana")
+
+        assert "Trieste" in found.text
+        assert found.degraded == ("embedder",)

@@ -64,6 +64,9 @@ _OF_NEIGHBOUR: Final = 300
 _SHARE_OF_TIME: Final = 0.7
 """The share of the remaining time that reranking may take; the order as it was must still become a block."""
 
+_EMBEDDING_SHARE: Final = 0.8
+"""The share of the time that the embedder may take; words alone must still become a block."""
+
 _LOOKUPS: Final = 8
 """Selection asks the storage so often at most; each time for all that it needs so far."""
 
@@ -382,7 +385,11 @@ class RecallService:
         for owner in (request.owner, *request.read_scopes):
             scope = _scope(request, owner)
             prepared = await self._search.prepare(
-                owner.partition, query, prefixes=scope["prefixes"], limit=scope["limit"]
+                owner.partition,
+                query,
+                prefixes=scope["prefixes"],
+                limit=scope["limit"],
+                embed_seconds=_EMBEDDING_SHARE * request.timeout.total_seconds(),
             )
             ranking = await self._search.rank(owner.partition, prepared, **scope)
             progress.degraded.extend(part for part in ranking.degraded if part not in progress.degraded)

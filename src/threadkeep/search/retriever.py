@@ -245,8 +245,18 @@ class Retriever:
         method: Method = "hybrid",
         limit: int | None,
         vector: NDArray[np.float32] | None = None,
+        embed_seconds: float | None = None,
     ) -> PreparedSearch:
         """Bring the index of *partition* up to date and embed *query*; see :meth:`ranking`.
+
+        Args:
+            partition: The partition to search.
+            query: The parsed query.
+            prefixes: As there.
+            method: As *ranking* there.
+            limit: As there.
+            vector: As there.
+            embed_seconds: From then on words alone are compared, if the embedder is slower; ``None``: its own timeout.
 
         Raises:
             StorageError: The storage could not be read.
@@ -254,7 +264,9 @@ class Retriever:
         embeds = vector is None and method != "lexical" and self._embedder is not None
         if method == "lexical":
             vector = None
-        entry, vectors = await self._current_beside(partition, query, method, embeds=embeds, dims=_dims(vector))
+        entry, vectors = await self._current_beside(
+            partition, query, method, embeds=embeds, dims=_dims(vector), seconds=embed_seconds
+        )
         if entry.published is None:
             msg = "An index has no snapshot after it was loaded."
             raise AssertionError(msg)
@@ -423,12 +435,15 @@ class Retriever:
                 row[:] = np.frombuffer(one.data, "<f4", dims)
         return rows @ rows.T
 
-    async def _embed(self, texts: Sequence[str], *, questions: bool = False) -> NDArray[np.float32] | None:
+    async def _embed(
+        self, texts: Sequence[str], *, questions: bool = False, within: float | None = None
+    ) -> NDArray[np.float32] | None:
         if self._embedder is None:
             return None
+        seconds = self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)
         embed = self._embed_queries if questions and self._embed_queries else self._embedder.embed
         try:
-            async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
+            async with answer_timeout(seconds if within is None else min(seconds, within)):
                 with asking():
                     return _checked(await embed(texts), len(texts), self._embedder.name)
         except Exception as error:  # noqa: BLE001 - an application's embedder may raise anything; counted and logged
@@ -437,18 +452,26 @@ class Retriever:
             return None
 
     async def _current_beside(
-        self, partition: Partition, query: Query, method: Method, *, embeds: bool, dims: int | None
+        self,
+        partition: Partition,
+        query: Query,
+        method: Method,
+        *,
+        embeds: bool,
+        dims: int | None,
+        seconds: float | None,
     ) -> tuple[CachedIndex, NDArray[np.float32] | None]:
         """Return the current index of *partition*, and the vectors of *query*, which are computed meanwhile."""
         if not embeds or self._embedder is None:
             return await self._current(partition, dims), None
+        embed = partial(self._embed, questions=True, within=seconds)
         known, whole = self._cache.get(partition), method != "hybrid"
         texts = query.texts_to_embed(known.index.snapshot.participants if known else (), whole=whole)
         dims = self._embedder.dims
         if known is not None and self._fits(known, dims) and self._current_snapshot(known) is not None:
-            entry, vectors = known, await self._embed(texts, questions=True)  # the common case: a task would be a waste
+            entry, vectors = known, await embed(texts)  # the common case: a task would be a waste
         else:
-            embedding = asyncio.ensure_future(self._embed(texts, questions=True))
+            embedding = asyncio.ensure_future(embed(texts))
             try:
                 # The first vectors of some embedders are the only source of their length.
                 dims = dims or _dims(await embedding)
@@ -458,9 +481,7 @@ class Retriever:
                 embedding.cancel()
         participants = entry.index.snapshot.participants
         if vectors is not None and (forms := query.texts_to_embed(participants, whole=whole)) != texts:
-            vectors = await self._embed(
-                forms, questions=True
-            )  # the first query about a conversation, or it has new participants
+            vectors = await embed(forms)  # the first query about a conversation, or it has new participants
         if vectors is not None and _dims(vectors) != dims:
             entry = await self._current(partition, _dims(vectors))
         return entry, vectors
