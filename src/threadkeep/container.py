@@ -35,7 +35,7 @@ from threadkeep.observability import (
     span,
 )
 from threadkeep.recall.models import Recall
-from threadkeep.recall.profile.defaults import DEFAULT_SLOTS
+from threadkeep.recall.profile.schema import DEFAULT_SLOTS
 from threadkeep.registry import (
     create_erasure_receipts,
     create_kinds,

@@ -53,9 +53,8 @@ if TYPE_CHECKING:
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
     from threadkeep.recall.contradictions import Contradictions
-    from threadkeep.recall.profile.reader import ProfileReader
     from threadkeep.recall.profile.schema import ProfileSlot
-    from threadkeep.recall.profile.service import ProfileService
+    from threadkeep.recall.profile.service import ProfileReader, ProfileService
     from threadkeep.recall.service import RecallService
     from threadkeep.runs import Runs
     from threadkeep.scopes.repository import ScopeRepository
@@ -441,7 +440,7 @@ class Services:
     @component
     def profile_reader(self) -> ProfileReader:
         """Derives profiles from memories."""
-        from threadkeep.recall.profile.reader import ProfileReader
+        from threadkeep.recall.profile.service import ProfileReader
 
         settings = self.settings
         return ProfileReader(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
     from threadkeep.observability import Telemetry
-    from threadkeep.recall.profile.reader import ProfileReader
+    from threadkeep.recall.profile.service import ProfileReader
     from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import PreparedSearch, Retriever
 

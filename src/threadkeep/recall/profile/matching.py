@@ -21,8 +21,7 @@ import numpy as np
 
 from threadkeep.memories.codec import is_summary, recalled_namespaces
 from threadkeep.memories.models import SAID, TRUSTED, Memory, sentences_in
-from threadkeep.recall.profile.defaults import OTHER_FACTS, OTHER_REQUESTS
-from threadkeep.recall.profile.schema import ProfileSlot
+from threadkeep.recall.profile.schema import OTHER_FACTS, OTHER_REQUESTS, ProfileSlot
 from threadkeep.search.query import Query, is_declarative, is_interrogative
 from threadkeep.search.vectors import unit
 from threadkeep.text.facts import asserts, clauses, denies, statements
