@@ -48,10 +48,9 @@ if TYPE_CHECKING:
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
     from threadkeep.owners.service import OptOuts, OwnerService
-    from threadkeep.proposals.reader import PolicyRepository
+    from threadkeep.proposals.policies import PolicyRepository, Tombstones
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
-    from threadkeep.proposals.tombstones import Tombstones
     from threadkeep.recall.contradictions import Contradictions
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.profile.service import ProfileReader, ProfileService
@@ -335,7 +334,7 @@ class Services:
     @component
     def tombstones(self) -> Tombstones:
         """Statements that must not be learnt again."""
-        from threadkeep.proposals.tombstones import Tombstones
+        from threadkeep.proposals.policies import Tombstones
 
         lifetime = self.settings.tombstone_lifetime
         return Tombstones(self.storage, self.search, self.clock, lifetime=lifetime, audited_writer=self.audited_writer)
@@ -343,7 +342,7 @@ class Services:
     @component
     def policies(self) -> PolicyRepository:
         """Which statements are kept, proposed, or never kept."""
-        from threadkeep.proposals.reader import PolicyRepository
+        from threadkeep.proposals.policies import PolicyRepository
 
         rules = parse_memory_rules(self.settings, self.kinds.names)
         return PolicyRepository(self.storage, rules, audited_writer=self.audited_writer, kinds=self.kinds.names)
@@ -388,7 +387,7 @@ class Services:
         from threadkeep.capture.queue import QueueTerms
         from threadkeep.capture.service import CaptureService
         from threadkeep.capture.worker import Queue
-        from threadkeep.proposals.reader import ProposalReader
+        from threadkeep.proposals.repository import ProposalReader
 
         settings = self.settings
         reviews = ReviewContext(

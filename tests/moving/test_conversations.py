@@ -27,7 +27,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError, OptedOutError, SettingsError
 from threadkeep.proposals.models import Proposal
-from threadkeep.proposals.reader import ProposalReader
+from threadkeep.proposals.repository import ProposalReader
 from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder

@@ -35,9 +35,8 @@ from threadkeep.memories.reader import Searcher
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
 from threadkeep.proposals.models import Decision, Proposal, Verdict, proposal_put, waiting_reason
-from threadkeep.proposals.reader import PolicyRepository, ProposalReader
-from threadkeep.proposals.repository import LIFETIME
-from threadkeep.proposals.tombstones import Tombstones, Unwanted, lifting_operations
+from threadkeep.proposals.policies import PolicyRepository, Tombstones, Unwanted, lifting_operations
+from threadkeep.proposals.repository import LIFETIME, ProposalReader
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
 from threadkeep.text.semantics import content_words, normalised
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.reader import Searcher
     from threadkeep.observability import Telemetry
     from threadkeep.proposals.models import Policy
-    from threadkeep.proposals.tombstones import Unwanted
+    from threadkeep.proposals.policies import Unwanted
 
 _WAITING: Final = 500
 """How many pending proposals are compared; a long inbox must not slow down learning."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.reader import Searcher
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.observability import Telemetry
-    from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.proposals.policies import Tombstones
     from threadkeep.storage.interface import Storage
 
 OLDER_THAN: Final = timedelta(days=30)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.proposals.policies import Tombstones
 
 
 _BATCH: Final = 500

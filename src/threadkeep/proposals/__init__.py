@@ -1,6 +1,5 @@
 """Proposals: changes to memory that wait for a decision, and statements that must not be learnt again.
 
-`models` holds the values, `policy` decides which statements need an approval, `codec` is their stored form, `reader`
-and `repository` read and write them, `tombstones` recognize rejected and forgotten statements, and `service` is
-``tk.proposals``.
+`models` holds the values and their stored form, `repository` reads, creates and decides proposals, `policies` has the
+policy of an owner and the tombstones of rejected and forgotten statements, and `service` is ``tk.proposals``.
 """

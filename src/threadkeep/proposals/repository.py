@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -44,12 +45,12 @@ from threadkeep.proposals.models import (
     checked,
     proposal_of,
     proposal_put,
+    proposals_namespace,
     ruled_kind,
     statement,
     waiting_reason,
 )
-from threadkeep.proposals.reader import ProposalReader
-from threadkeep.storage.interface import Operation, Put, Storage
+from threadkeep.storage.interface import Operation, Put, Ref, Storage, iterate_items
 from threadkeep.text.facts import is_standing
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
@@ -59,13 +60,48 @@ if TYPE_CHECKING:
     from threadkeep.memories.reader import Searcher
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.observability import Telemetry
-    from threadkeep.proposals.reader import PolicyRepository
-    from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.proposals.policies import PolicyRepository, Tombstones
 
 LIFETIME: Final = timedelta(days=30)
 _PAGE: Final = 500
 _MOST_WAITING: Final = 10_000
 _LAPSE_AT_ONCE: Final = 200
+
+
+class ProposalReader:
+    """Reads proposals; it decides and writes nothing."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def get(self, proposal_id: str, owner: Owner) -> Proposal | None:
+        """Return a proposal, or None if the owner has none with this id; expired after its lifetime."""
+        (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
+        proposal = proposal_of(item) if item else None
+        return self._with_current_state(proposal) if proposal else None
+
+    async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
+        """Return proposals in *state* (``None``: in any), newest first."""
+        found: list[Proposal] = []
+        if limit == 0:
+            return found
+        async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
+            async for item in rows:
+                proposal = proposal_of(item)
+                if proposal is None:
+                    continue
+                as_it_is = self._with_current_state(proposal)
+                if state in (None, as_it_is.state):
+                    found.append(as_it_is)
+                if len(found) == offset + limit:
+                    break
+        return found[offset:]
+
+    def _with_current_state(self, proposal: Proposal) -> Proposal:
+        if proposal.state != "pending" or proposal.expires_at > self._clock.now():
+            return proposal
+        return replace(proposal, state="expired", decision=Decision("expired", "time", proposal.expires_at))
 
 
 class ProposalRepository:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.proposals.models import Proposed
+    from threadkeep.proposals.policies import Tombstones
     from threadkeep.proposals.repository import ProposalRepository
-    from threadkeep.proposals.tombstones import Tombstones
 
 SCOPES: Final = ".scopes"
 MEMBERS: Final = ".members"

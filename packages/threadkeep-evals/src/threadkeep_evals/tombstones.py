@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.memories.codec import row_of
 from threadkeep.proposals.models import Tombstone
-from threadkeep.proposals.tombstones import Unwanted, digests_of
+from threadkeep.proposals.policies import Unwanted, digests_of
 from threadkeep_evals.data_banks import KNOWN, UNSEEN, Case
 from threadkeep_evals.metrics import share_interval, told_interval
 

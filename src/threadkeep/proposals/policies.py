@@ -1,30 +1,51 @@
-"""What must not be learnt again: rejected statements with their vectors, forgotten ones as keyed digests."""
+"""What must not be learnt: an owner's policy, and tombstones of rejected and forgotten statements.
+
+A rejected statement is kept with its vector, a forgotten one as a keyed digest.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.ids import short_digest
-from threadkeep.memories.audited_writer import USER
+from threadkeep.memories.audited_writer import USER, AuditedWriter
 from threadkeep.memories.codec import cosine
+from threadkeep.memories.kinds import BUILT_IN_NAMES, Kind
 from threadkeep.memories.models import ASKED, SAID, Source, sentences_in, without_sentences
 from threadkeep.proposals.models import (
     DIGEST_KEY,
+    POLICY_KEY,
     PROPOSALS,
+    Policy,
     Proposal,
+    Rule,
     Tombstone,
+    Verdict,
+    policy_namespace,
     proposal_of,
+    rules_of,
+    spelled,
     tombstone_of,
     tombstone_put,
     tombstones_namespace,
 )
-from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Storage, read_items
+from threadkeep.storage.interface import (
+    Delete,
+    Embedding,
+    Item,
+    Operation,
+    Put,
+    Ref,
+    Storage,
+    read_items,
+)
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature
 
@@ -33,6 +54,67 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.reader import Searcher
+
+
+class PolicyRepository:
+    """The policies of all owners.
+
+    Args:
+        storage: Where an owner's own rules are.
+        rules: The deployment's.
+        audited_writer: Commits with an audit entry.
+        kinds: The kinds that new rules may name.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        rules: Mapping[Rule, Verdict] | None = None,
+        *,
+        audited_writer: AuditedWriter,
+        kinds: Sequence[Kind] = BUILT_IN_NAMES,
+    ) -> None:
+        self._storage = storage
+        self._audited_writer = audited_writer
+        self._rules = rules or {}
+        self._kinds = kinds
+
+    @staticmethod
+    def ref(owner: Owner) -> Ref:
+        """Return where the own rules of *owner* are."""
+        return Ref(owner.partition, policy_namespace(owner), POLICY_KEY)
+
+    async def of(self, owner: Owner) -> Policy:
+        """Return the rules that hold for *owner*."""
+        (item,) = await self._storage.get([self.ref(owner)])
+        return self.read(item, owner)
+
+    def read(self, item: Item | None, owner: Owner) -> Policy:
+        """Return the rules that hold for *owner*, with this item at :meth:`ref`."""
+        return self._with(item.value if item else None, owner)
+
+    async def set(self, rules: str, *, owner: Owner) -> Policy:
+        """Give *owner* rules of their own, such as ``assistant=never``; an empty text takes them away.
+
+        Raises:
+            InvalidInputError: One sentence that names the rule to correct.
+        """
+        value = {"rules": spelled(rules_of(rules, self._kinds))}
+        epoch = (await self._storage.position(owner.partition)).epoch
+        namespace = policy_namespace(owner)
+        operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
+        await self._audited_writer.commit(owner, [operation], by=USER, epoch=epoch)
+        return self._with(value, owner)
+
+    def _with(self, row: Mapping[str, Any] | None, owner: Owner) -> Policy:
+        """Add the rules of an owner's *row*; one that cannot be read says nothing."""
+        own = row.get("rules") if row else None
+        try:
+            rules = rules_of(own, None) if isinstance(own, str) else {}
+        except InvalidInputError:
+            rules = {}
+        return Policy(self._rules, rules, owner.kind != "user")
+
 
 NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.
