@@ -344,9 +344,8 @@ class Threadkeep:
             OwnerMismatchError: This client is locked to another owner than one of *participants*.
         """
         from threadkeep.langgraph.identity import participants_from
-        from threadkeep.langgraph.learning import LearningMiddleware
+        from threadkeep.langgraph.learning import LearningMiddleware, ParticipantsMiddleware
         from threadkeep.langgraph.middleware import ThreadkeepMiddleware
-        from threadkeep.langgraph.participants import ParticipantsMiddleware
 
         for name, value, known in (("placement", placement, ("user", "system")), ("events", events, ("ids", "full"))):
             if value not in known:

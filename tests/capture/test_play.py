@@ -6,7 +6,7 @@ import pytest
 
 import threadkeep
 from tests.capture.test_lasting import facts_of, kept
-from threadkeep.text.play import LONGEST, in_play
+from threadkeep.text.quoted import LONGEST_PLAY, in_play
 
 BARE = "i can't eat gluten".replace("'", "")
 
@@ -87,8 +87,8 @@ def test_how_a_part_ends(text: str):
 
 
 def test_a_part_that_nothing_ends_is_over_in_the_end():
-    played = in_play(["Let's do a role play.", *["I live in Ghent."] * (LONGEST + 5)])
-    assert played.count(True) == LONGEST
+    played = in_play(["Let's do a role play.", *["I live in Ghent."] * (LONGEST_PLAY + 5)])
+    assert played.count(True) == LONGEST_PLAY
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from threadkeep.storage.interface import Batch, Due, Item, Partition, Position, 
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
-from threadkeep.text.play import LONGEST
+from threadkeep.text.quoted import LONGEST_PLAY
 
 TH = ThreadId("th")
 
@@ -256,7 +256,7 @@ class TestRecord:
         assert len(receipt.turn_ids) == 1
         assert [what for what, _ in storage.asked] == ["get"]
         assert storage.asked[0][1] < 10
-        assert min(given.read) >= len(said) - 2 * (LONGEST + 1)
+        assert min(given.read) >= len(said) - 2 * (LONGEST_PLAY + 1)
 
     async def test_owner_who_was_erased_since_the_turn_began_is_not_learnt_about(
         self, storage: InMemoryStorage, clock: FrozenClock

@@ -19,8 +19,7 @@ from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, sh
 from threadkeep.memories.kinds import is_kind
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
-from threadkeep.text import play
-from threadkeep.text.quoted import strip_blocks
+from threadkeep.text.quoted import LONGEST_PLAY, in_play, strip_blocks
 from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
@@ -333,8 +332,8 @@ def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> fr
     """Return which of *turns*, the newest ones of *messages*, play a part that they or an earlier message began."""
     inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
     count = sum(message.role in INPUT_ROLES for turn in turns for message in turn.messages)
-    said = [*islice(inputs, count + play.LONGEST)][::-1]
-    played = {id(one) for one, part in zip(said, play.in_play([one.text for one in said]), strict=True) if part}
+    said = [*islice(inputs, count + LONGEST_PLAY)][::-1]
+    played = {id(one) for one, part in zip(said, in_play([one.text for one in said]), strict=True) if part}
     return frozenset(turn.turn_id for turn in turns if any(id(message) in played for message in turn.messages))
 
 

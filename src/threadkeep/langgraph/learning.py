@@ -1,4 +1,4 @@
-"""The middleware that learns: a turn record after the agent is done."""
+"""The middleware that learns: after the agent is done it records the turn, of several people for each of them."""
 
 from __future__ import annotations
 
@@ -25,25 +25,36 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import ThreadId
 from threadkeep.langgraph.identity import (
+    Participants,
     count_stored_input,
     foreign_saver,
     is_memory_off,
     is_scoped,
+    participants_from,
     saver_with_input,
     written_by_a_model,
 )
 from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, ThreadkeepMiddleware, TurnContext
 from threadkeep.models.base import replied_to
-from threadkeep.models.langchain import PlainMessages, count_user_messages, work_steps
+from threadkeep.models.langchain import (
+    PlainMessages,
+    count_user_messages,
+    messages_by_participant,
+    plain_messages,
+    work_steps,
+)
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.run_events import CurrentRun, current_run
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelRequest
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.runtime import Runtime
 
     from threadkeep.checkpoints.directory import TurnNote
     from threadkeep.container import Services
     from threadkeep.identity import Owner
+    from threadkeep.langgraph.middleware import TurnContext
     from threadkeep.models.base import Message, WorkStep
 
 _WORK_READ: Final = 200
@@ -256,3 +267,81 @@ def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
             "degraded": list(receipt.degraded),
         }
     )
+
+
+class ParticipantsMiddleware(LearningMiddleware):
+    """Learns about each participant. Nothing is recalled: everyone in the thread reads the replies.
+
+    In the turns of a thread without participants, it does what the base class does.
+    """
+
+    @override
+    def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
+        people = participants_from(self._participants, runtime)
+        if people is None:
+            return super()._capture(state, runtime)
+        config, messages = get_config(), PlainMessages(state["messages"])
+        turn = self._turn_of(messages, runtime, config)
+        seen = self._seen.pop(turn, None)
+        if not self._is_recorded(seen, config):
+            return None
+        run, question, scoped = current_run(), messages.newest_human[2], is_scoped(config)
+        saver = saver_with_input(messages, run, config)
+
+        async def record() -> Receipt:
+            given = 0 if saver is None else await self._count_input(saver, turn)
+            shown = messages.given_for(self._shown(turn, messages, run, config, given=given)[:])
+            note = partial(self._turn_note, turn, question, scoped=scoped)
+            return await self._record_each(turn, shown, people, note)
+
+        return record()
+
+    @override
+    async def _leave_out(self, turn: TurnContext, request: ModelRequest[Any], config: Any) -> None:
+        """Mark the turn as seen for the participant who began it; otherwise that one's next turn brings it along."""
+        people = participants_from(self._participants, request.runtime)
+        if people is None:
+            await super()._leave_out(turn, request, config)
+        elif self._tk.app.capturing and self._mark_left_out(turn):
+            messages = PlainMessages(request.state["messages"])
+            shown = messages.given_for(self._shown(turn, messages, current_run(), config)[:])
+            if (name := messages.given[messages.newest_human[0]].name) in people:
+                await self._mark_seen(turn, shown, str(name), people)
+
+    async def _mark_seen(self, turn: TurnContext, messages: Sequence[Any], name: str, people: Participants) -> None:
+        app, owner = self._tk.app, self._tk.resolve_owner(people[name])
+        said = plain_messages(messages_by_participant(messages, [name])[name])
+
+        async def mark(services: Services) -> None:
+            await services.record(said, owner=owner, thread_id=turn.thread_id, without_memory=True)
+
+        try:
+            await app.timeout_budget.wait(app.call(mark), timeout=self._timeout)
+        except (StorageError, ConflictError, TimeoutError) as error:
+            self._not_recorded(error)
+
+    async def _record_each(
+        self,
+        turn: TurnContext,
+        messages: Sequence[Any],
+        people: Participants,
+        note_of: Callable[[Services], TurnNote | None],
+    ) -> Receipt:
+        """Record the turns of each; a storage that fails costs the time-out, and the next turn brings them along."""
+        app = self._tk.app
+
+        async def record() -> Receipt:
+            receipts = await self._tk.capture_participants(messages, participants=people, thread_id=turn.thread_id)
+            new = tuple(key for receipt in receipts.values() if receipt.status == "queued" for key in receipt.turn_ids)
+            return Receipt("queued", new) if new else Receipt("nothing")
+
+        async def note(services: Services) -> None:
+            if (noted := note_of(services)) is not None:
+                await self._note_turn(services, noted)
+
+        try:
+            receipt = await app.timeout_budget.wait(record(), timeout=self._timeout)
+            await app.timeout_budget.wait(app.call(note), timeout=self._timeout)
+        except (StorageError, ConflictError, TimeoutError) as error:
+            return self._not_recorded(error)
+        return receipt

@@ -6,18 +6,23 @@ that sends JSON cannot make such an object, and every other value is refused.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
 
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
+from langchain_core.messages import SystemMessage, ToolMessage
 from langgraph.config import get_config
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from typing_extensions import override
 
 from threadkeep.checkpoints.leases import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner, check_read_scopes, checked_user
+from threadkeep.langgraph.agent_servers import AgentStatus, Declaration, absent_text, check_agent, require_adapter
 from threadkeep.langgraph.identity import (
     PARTICIPANTS_KEY,
     READ_SCOPES_KEY,
@@ -27,12 +32,13 @@ from threadkeep.langgraph.identity import (
 )
 from threadkeep.langgraph.operations import require_embedder
 from threadkeep.langgraph.store import ThreadkeepStore
+from threadkeep.observability import log
+from threadkeep.run_events import CurrentRun, current_run, listen
 
 if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from langchain.agents.middleware import AgentMiddleware
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import (
@@ -44,10 +50,13 @@ if TYPE_CHECKING:
     )
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
+    from langgraph.types import Command
 
     from threadkeep.checkpoints.maintenance import Maintenance
     from threadkeep.client import ChatModel, Keep, Threadkeep
     from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
+
+    ToolResult = ToolMessage | Command[Any]
 
 OWNER_KEY: Final = "threadkeep_owner"
 """The key of ``configurable`` that holds the owner of a run."""
@@ -179,9 +188,6 @@ class PerRunOwnerView:
         """
         if not names:
             return []
-        from threadkeep.langgraph.agent_servers import require_adapter
-        from threadkeep.langgraph.per_run_tools import AgentApprovals, PerRunTools
-
         require_adapter()
         declarations = [self._tk.agents.require(name, file) for name in names]
         asking: dict[str, Any] = {tool: True for one in declarations for tool in one.interrupt_on}
@@ -445,3 +451,108 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
     @override
     async def _listed(self, config: RunnableConfig | None) -> NoReturn:
         raise _missing_owner()
+
+
+class AgentApprovals(HumanInTheLoopMiddleware):
+    """Lets the tools of declared agents wait for a person, beside a ``HumanInTheLoopMiddleware`` of the application."""
+
+
+class PerRunTools(AgentMiddleware[AgentState[Any], Any, Any]):
+    """Gives each run the tools of one declared agent, which work with the credential of the run's owner.
+
+    The server is asked once in a run. Where the owner cannot use it, the run continues without the tools, and the
+    prompt says why.
+
+    Args:
+        tk: The memory.
+        declaration: The agent.
+    """
+
+    def __init__(self, tk: Threadkeep, declaration: Declaration) -> None:
+        super().__init__()
+        self._tk = tk
+        self._declaration = declaration
+        self._of_run: dict[tuple[CurrentRun, Owner], AgentStatus] = {}
+        listen()
+
+    @property
+    def name(self) -> str:
+        """The name in the graph: a graph may have the tools of several agents."""
+        return f"{type(self).__name__}.{self._declaration.name}"
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Call the model with the tools of the run's owner."""
+        return handler(self._with_tools(request, self._status_sync()))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Call the model with the tools of the run's owner."""
+        return await handler(self._with_tools(request, await self._status()))
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolResult]) -> ToolResult:
+        """Call a tool of the agent as the run's owner."""
+        if not self._is_ours(request):
+            return handler(request)
+        ready = self._with_tool(request, self._status_sync())
+        return ready if isinstance(ready, ToolMessage) else handler(ready)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Call a tool of the agent as the run's owner."""
+        if not self._is_ours(request):
+            return await handler(request)
+        ready = self._with_tool(request, await self._status())
+        return ready if isinstance(ready, ToolMessage) else await handler(ready)
+
+    async def _status(self) -> AgentStatus:
+        owner = run_owner()
+        return self._cached(owner) or self._keep(owner, await self._ask(owner))
+
+    def _status_sync(self) -> AgentStatus:
+        owner = run_owner()
+        return self._cached(owner) or self._keep(owner, self._tk.app.event_loop.run_sync(self._ask(owner)))
+
+    async def _ask(self, owner: Owner) -> AgentStatus:
+        authenticate = self._tk.for_owner(owner).credentials.auth
+        status = await check_agent(self._declaration, self._tk.app, authenticate)
+        if not status.ready and not status.off:
+            self._tk.app.telemetry.count("agents.disabled")
+            log.warning("The agent %s is disabled for an owner: %s", status.name, status.reason)
+        return status
+
+    def _cached(self, owner: Owner) -> AgentStatus | None:
+        run = current_run()
+        return None if run is None else self._of_run.get((run.root, owner))
+
+    def _keep(self, owner: Owner, status: AgentStatus) -> AgentStatus:
+        if (run := current_run()) is not None:
+            place = run.root, owner
+            self._of_run[place] = status
+            run.root.when_ended(lambda: self._of_run.pop(place, None))
+        return status
+
+    def _is_ours(self, request: ToolCallRequest) -> bool:
+        """Whether a tool is called that the graph was not compiled with, and that the agent declares."""
+        return request.tool is None and request.tool_call["name"] in self._declaration.tools
+
+    @staticmethod
+    def _with_tools(request: ModelRequest[Any], status: AgentStatus) -> ModelRequest[Any]:
+        if status.ready:
+            names = {getattr(tool, "name", None) for tool in request.tools}
+            return request.override(tools=[*request.tools, *(one for one in status.tools if one.name not in names)])
+        before = request.system_message.text if request.system_message else ""
+        return request.override(system_message=SystemMessage(f"{before}{absent_text([status])}".strip()))
+
+    @staticmethod
+    def _with_tool(request: ToolCallRequest, status: AgentStatus) -> ToolCallRequest | ToolMessage:
+        """Return *request* with its tool; a result that says so, where the agent cannot be used or lacks the tool."""
+        call = request.tool_call
+        tool = next((one for one in status.tools if one.name == call["name"]), None)
+        if tool is not None:
+            return request.override(tool=tool)
+        text = f"{status.name} cannot be used now; nothing was done. The user may have to connect it again."
+        return ToolMessage(text, name=call["name"], tool_call_id=call["id"], status="error")

@@ -1,14 +1,15 @@
 """Which of the memories that a question finds are no longer so: a newer one of them says it.
 
 Where capture is certain, it replaces a memory and keeps the old statement in its history. What it cannot tell is found
-here, among the memories that are compared for a block: both are shown, the newer first and the older marked.
+here, among the memories that are compared for a block: both are shown, the newer first and the older marked. On request
+the owner is asked, by a proposal.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, permutations
@@ -17,18 +18,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from threadkeep.memories.models import ASKED, SAID, Memory
+from threadkeep.ids import short_digest
+from threadkeep.memories.codec import memory_namespaces
+from threadkeep.memories.kinds import family
+from threadkeep.memories.models import ASKED, SAID, Memory, recallable
+from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in
 from threadkeep.text.claims import FEATURES, asks_for_several, compare
 from threadkeep.text.semantics import normalised
+from threadkeep.text.slots import slot_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
 
+    from threadkeep.identity import Owner
     from threadkeep.ids import TurnId
     from threadkeep.memories.models import Source
+    from threadkeep.memories.repository import MemoryRepository
+    from threadkeep.proposals.repository import ProposalRepository
+    from threadkeep.search.retriever import Retriever
 
 LEAST_ALIKE: Final = 0.05
 """Statements with a smaller cosine are about different things."""
@@ -324,3 +334,129 @@ def _join(by_text: Mapping[str, DatedStatement]) -> None:
 def _tells(text: str) -> bool:
     """Return whether an episode is a statement; a question, and a whole message of a conversation, changes nothing."""
     return text.startswith(SAID) or (text.startswith(ASKED) and "?" not in text)
+
+
+LOOKED_AT: Final = 50
+"""So many of the facts that were changed last are compared with their neighbours."""
+NEIGHBOURS: Final = 20
+MOST_WAITING: Final = 5
+"""More questions of this kind at a time are a burden; the next round asks the others."""
+REASON: Final = "A newer memory probably replaces an older one. Approve: only the newer one counts. Reject: both stay."
+
+
+class FactPair(NamedTuple):
+    """Two facts that probably are not true at the same time.
+
+    Attributes:
+        older: The one that was said first.
+        newer: The one that probably replaces it.
+    """
+
+    older: Memory
+    newer: Memory
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of its proposal: another statement of either memory is another question."""
+        older, newer = self
+        words = normalised(older.text), normalised(newer.text)
+        return f"contradiction:{short_digest('contradiction', older.memory_id, newer.memory_id, *words)}"
+
+
+class Contradictions:
+    """Finds contradictions and asks about them.
+
+    Args:
+        memories: Reads memories.
+        searcher: Finds neighbours.
+        proposals: Asks.
+    """
+
+    def __init__(self, memories: MemoryRepository, searcher: Retriever, proposals: ProposalRepository) -> None:
+        self._memories = memories
+        self._searcher = searcher
+        self._proposals = proposals
+
+    async def ask(self, owner: Owner) -> tuple[Proposed, ...]:
+        """Propose to let newer facts replace older ones; what was asked before is not asked again.
+
+        At most :data:`MOST_WAITING` such proposals wait at a time.
+
+        Raises:
+            StorageError: The storage failed; what was proposed stays.
+        """
+        waiting = [one for one in await self._proposals.list(owner=owner) if one.action == "supersede"]
+        left, asked = MOST_WAITING - len(waiting), list[Proposed]()
+        asked_about = {one.memory_id for one in waiting}
+        if left <= 0:
+            return ()
+        for pair in await self.find(owner):
+            if len(asked) == left:
+                break
+            older, newer = pair
+            if older.memory_id in asked_about:
+                continue
+            new = NewProposal(
+                newer.text,
+                "supersede",
+                older.kind,
+                newer.sources,
+                older.memory_id,
+                reason=REASON,
+                key=pair.key,
+                by_memory_id=newer.memory_id,
+            )
+            proposed = await self._proposals.propose(new, owner=owner)
+            if proposed.status == "proposed":
+                asked.append(proposed)
+                asked_about.add(older.memory_id)
+        return tuple(asked)
+
+    async def find(self, owner: Owner) -> list[FactPair]:
+        """Return the contradictions among the facts of *owner*, those of the last changes first."""
+        memories, _ = await self._memories.everything(owner)
+        facts = [one for one in memories if _is_fact(one)]
+        found = {(pair.older.memory_id, pair.newer.memory_id): pair for pair in in_one_slot(facts)}
+        for memory in facts[:LOOKED_AT]:
+            for pair in await self._near(memory, owner):
+                found.setdefault((pair.older.memory_id, pair.newer.memory_id), pair)
+        return list(found.values())
+
+    async def _near(self, memory: Memory, owner: Owner) -> list[FactPair]:
+        """Return the contradictions that *memory* is a part of, among what is most like it."""
+        ranking = await self._searcher.ranking(
+            owner.partition,
+            memory.text,
+            prefixes=memory_namespaces(owner.label),
+            limit=NEIGHBOURS,
+            compared=NEIGHBOURS,
+        )
+        found = await self._searcher.memories(owner.partition, ranking, range(len(ranking.hits)))
+        facts = [one if one is not None and _is_fact(one) else None for one in found]
+        pairs: list[FactPair] = []
+        for place, by in find_earlier(facts, ranking.alike, strength=ranking.hits.strength).items():
+            older, newer = facts[place], facts[by]
+            if older and newer and older != newer and memory.memory_id in (older.memory_id, newer.memory_id):
+                pairs.append(FactPair(older, newer))
+        return pairs
+
+
+def in_one_slot(facts: Iterable[Memory]) -> list[FactPair]:
+    """Return the facts of which only one can be true at a time, each with the newest of them."""
+    by_slot: dict[str, list[Memory]] = defaultdict(list)
+    for fact in facts:
+        if (slot := slot_of(fact.text)) is not None:
+            by_slot[slot].append(fact)
+    pairs: list[FactPair] = []
+    for several in by_slot.values():
+        newest = max(several, key=_said_at)
+        pairs += [FactPair(one, newest) for one in several if normalised(one.text) != normalised(newest.text)]
+    return pairs
+
+
+def _is_fact(memory: Memory) -> bool:
+    return recallable(memory) and family(memory.kind) == "semantic"
+
+
+def _said_at(memory: Memory) -> tuple[datetime, str]:
+    return (memory.sources[-1].at if memory.sources else None) or memory.created_at, memory.memory_id
