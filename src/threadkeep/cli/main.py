@@ -12,12 +12,9 @@ from threadkeep import __version__
 from threadkeep.cli import (
     chat,
     collections,
-    conversations,
-    credentials,
     installation,
     memories,
     owners,
-    profile,
     proposals,
     queue,
     scopes,
@@ -86,13 +83,13 @@ app.command(rich_help_panel="Use")(chat.chat)
 app.command(rich_help_panel="Use")(chat.demo)
 app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
-app.add_typer(profile.app, name="profile", rich_help_panel="Memory")
-app.add_typer(credentials.app, name="credentials", rich_help_panel="Memory")
+app.add_typer(memories.profile_app, name="profile", rich_help_panel="Memory")
+app.add_typer(owners.credentials_app, name="credentials", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(scopes.app, name="scopes", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(collections.app, name="collections", rich_help_panel="Memory")
-app.add_typer(conversations.app, name="conversations", rich_help_panel="Memory")
+app.add_typer(threads.conversations_app, name="conversations", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(installation.agents)

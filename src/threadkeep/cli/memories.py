@@ -1,4 +1,4 @@
-"""``threadkeep memories``: see, correct and remove what is remembered."""
+"""``threadkeep memories`` and ``profile``: see, correct and remove what is remembered, and the slots that it fills."""
 
 from __future__ import annotations
 
@@ -34,16 +34,21 @@ from threadkeep.errors import InvalidInputError
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.memories.models import Forgotten, Memory, Source, Undone, Why
+    from threadkeep.recall.profile.schema import Profile
 
 T = TypeVar("T")
 
 app = typer.Typer(
     cls=CommandGroup, help="See, correct and remove what is remembered about a user.", no_args_is_help=True
 )
+profile_app = typer.Typer(
+    cls=CommandGroup, help="See and edit the named slots that memories fill, such as diet.", no_args_is_help=True
+)
 
 MemoryKey = Annotated[
     str, typer.Argument(help="The memory's id, as `list` shows it, or its first characters, 4 or more.")
 ]
+Slot = Annotated[str, typer.Argument(help="The slot's name, as `show` prints it.")]
 ApprovedBy = Annotated[
     str | None,
     typer.Option(help="The person who approved it; required for a statement about how to behave.", show_default=False),
@@ -480,3 +485,55 @@ def _metadata(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             values[name] = text
     return values
+
+
+@profile_app.command("show")
+def show_profile(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Show the profile of a user."""
+    profile = read(lambda tk: tk.profile.get(owner=user), data_dir)
+    emit(profile, _profile_lines(profile), json=json)
+
+
+@profile_app.command("set")
+def set_slot(
+    slot: Slot,
+    text: str,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    memory_id: Annotated[
+        str | None, typer.Option(help="The value to replace in a slot with several.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a slot say a text: the memory that fills it is corrected, or a new one kept."""
+    result = run(lambda tk: tk.profile.set(slot, text, owner=user, memory_id=memory_id), data_dir, creates=True)
+    kept = f"{slot} is kept as {result.memory_id}"
+    proposed = f"Proposed as {result.proposal_id}; threadkeep proposals approve lets it be remembered"
+    messages = {"proposed": proposed, "rejected": f"Not remembered: {result.reason}"}
+    emit(result, [messages.get(result.status, kept)], json=json)
+
+
+@profile_app.command("clear")
+def clear_slot(
+    slot: Slot, user: User = DEFAULT_USER, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False
+) -> None:
+    """Forget all memories that fill a slot. It cannot be undone."""
+
+    async def clear_confirmed(tk: Threadkeep) -> tuple[str, ...]:
+        values = (await tk.profile.get(owner=user)).slots.get(slot, ())
+        if values:
+            texts = ", ".join(f"“{plain(one.text)}”" for one in values)
+            confirm(f"Forget {texts} of {plain(user)} in {location_of(tk)}?", yes=yes)
+        return await tk.profile.clear(slot, owner=user)
+
+    forgotten = run(clear_confirmed, data_dir)
+    emit(forgotten, [f"Removed {len(forgotten)}: {', '.join(forgotten)}" if forgotten else "It was empty."], json=json)
+
+
+def _profile_lines(profile: Profile) -> Iterator[str]:
+    width = max(map(len, profile.slots), default=0)
+    for name, values in profile.slots.items():
+        texts = [f"{plain(one.text)}{' (earlier)' if one.earlier else ''}  [{one.memory_id[:8]}]" for one in values]
+        for number, text in enumerate(texts or ["–"]):
+            yield f"{name if number == 0 else '':<{width}}  {text}"

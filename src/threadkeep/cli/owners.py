@@ -1,4 +1,4 @@
-"""``threadkeep owners`` and ``threadkeep audit``: what is stored about a user, and every change of it."""
+"""``threadkeep owners``, ``audit`` and ``credentials``: what is held about a user, its changes, access to servers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,17 @@ from threadkeep.cli.output import (
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
+    from threadkeep.credentials.models import Credential
     from threadkeep.memories.audited_writer import AuditEntry
     from threadkeep.owners.models import Erased, Holdings, Replayed
 
 app = typer.Typer(
     cls=CommandGroup, help="Show, export or erase everything that is held about a user.", no_args_is_help=True
+)
+credentials_app = typer.Typer(
+    cls=CommandGroup,
+    help="List and revoke_credential the access of users to MCP servers. Users connect servers in your application.",
+    no_args_is_help=True,
 )
 audit_app = typer.Typer(
     cls=CommandGroup,
@@ -241,3 +247,37 @@ def _pack(user: str, output: Path, data_dir: Path | None) -> None:
     with writing(output):
         output.mkdir(mode=0o700)
         ZipFile(packed).extractall(output)
+
+
+@credentials_app.command("list")
+def list_credentials(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """List the servers that a user connected; no token is shown."""
+    credentials = read(lambda tk: tk.credentials.list(owner=user), data_dir)
+    lines = map(_credential_line, credentials)
+    emit(credentials, lines if credentials else [f"{plain(user)} has connected no server."], json=json)
+
+
+@credentials_app.command("revoke")
+def revoke_credential(
+    server: Annotated[str, typer.Argument(help="The URL of the server, as `credentials list` prints it.")],
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Revoke the tokens of a user at the authorization server, and delete them. The user can connect again."""
+
+    async def revoke_confirmed(tk: Threadkeep) -> bool:
+        confirm(f"Revoke the access of {plain(user)} to {plain(server)}, in {location_of(tk)}?", yes=yes)
+        return await tk.credentials.revoke(server, owner=user)
+
+    revoked = run(revoke_confirmed, data_dir)
+    line = "Revoked and deleted." if revoked else f"{plain(user)} has not connected {plain(server)}."
+    emit({"revoked": revoked}, [line], json=json)
+
+
+def _credential_line(credential: Credential) -> str:
+    expires = f", expires {credential.expires_at:%Y-%m-%d %H:%M}" if credential.expires_at else ""
+    state = f"{credential.state} since {credential.connected_at:%Y-%m-%d}{expires}"
+    return f"{plain(credential.server)}  {state}  {plain(' '.join(credential.scopes))}".rstrip()

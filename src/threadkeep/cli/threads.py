@@ -1,11 +1,13 @@
-"""``threadkeep threads``: a user's conversations, how large they are, and what is kept of them."""
+"""``threadkeep threads`` and ``conversations``: threads of a user, and exports of other programs to learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -21,6 +23,7 @@ from threadkeep.cli.output import (
     full_id,
     location_of,
     plain,
+    progress,
     read,
     run,
     visible,
@@ -32,9 +35,13 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadSummary
     from threadkeep.models.base import Message
+    from threadkeep.transfer.conversation_exports import ConversationImport
     from threadkeep.transfer.threads import CopiedThread
 
 app = typer.Typer(cls=CommandGroup, help="See, prune, copy, import and delete threads.", no_args_is_help=True)
+conversations_app = typer.Typer(
+    cls=CommandGroup, help="Learn from conversations with other programs.", no_args_is_help=True
+)
 
 Id = Annotated[
     str,
@@ -356,3 +363,72 @@ def _imported_line(thread: ImportedThread) -> str:
 def _pruned_line(pruned: Pruned) -> str:
     result = "a run is at work on it; left alone" if pruned.busy else f"{pruned.removed:,} checkpoints removed"
     return f"{plain(pruned.thread_id)}  {result}"
+
+
+class Program(Enum):
+    """The program of an export."""
+
+    CHATGPT = "chatgpt"
+    CLAUDE = "claude"
+    SLACK = "slack"
+    WHATSAPP = "whatsapp"
+    JSON = "json"
+
+
+class Order(Enum):
+    """What comes first in a date."""
+
+    DMY = "dmy"
+    MDY = "mdy"
+
+
+@conversations_app.callback()
+def _conversations_group() -> None:
+    """Learn from conversations with other programs."""
+
+
+@conversations_app.command("import")
+def import_conversations(
+    path: Annotated[Path, typer.Argument(help="The export: a JSON or text file, a ZIP, or a folder.")],
+    user: User = DEFAULT_USER,
+    program: Annotated[
+        Program | None,
+        typer.Option("--format", help="The program. Unset: recognised by the content.", show_default=False),
+    ] = None,
+    me: Annotated[
+        str | None, typer.Option(help="The user's name or id in a Slack or WhatsApp export.", show_default=False)
+    ] = None,
+    dates: Annotated[
+        Order | None,
+        typer.Option(help="Day or month first, in a WhatsApp chat that does not tell.", show_default=False),
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Keep what the policy keeps, instead of proposing every statement.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Learn from the user's own messages; statements become proposals. Repeat it at any time."""
+    with progress("Conversations") as bar:
+
+        async def learn(tk: Threadkeep) -> ConversationImport:
+            return await tk.import_conversations(
+                path,
+                owner=user,
+                program=cast("Any", program.value if program else None),
+                me=me,
+                dates=cast("Any", dates.value if dates else None),
+                accept=accept,
+                progress=bar,
+            )
+
+        result = run(learn, data_dir, creates=True)
+    lines = [
+        f"{result.conversations:,} conversations ({result.program}), {result.messages:,} messages, {result.new:,} new.",
+        f"{result.memories:,} memories; {result.proposals:,} proposals, which `threadkeep proposals list` shows.",
+        *(f"{plain(one.conversation_id)}: left out, {plain(one.reason)}" for one in result.skipped),
+    ]
+    emit(asdict(result), lines, json=json)
+    if result.skipped:
+        raise typer.Exit(1)
