@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg_pool  # noqa: F401 - is imported when a storage connects
 
-import threadkeep.cli.queue
+import threadkeep.cli.service
 import threadkeep.storage.postgres.storage  # noqa: F401
 from threadkeep.gateway.serve import _require_usable
 from threadkeep.gateway.settings import GatewaySettings

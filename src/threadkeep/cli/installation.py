@@ -27,7 +27,6 @@ from threadkeep.cli.output import (
     print_json,
     settings_of_existing,
 )
-from threadkeep.data_flows import list_data_flows
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -339,6 +338,8 @@ def doctor(
 
     The exit code is 1 if something is broken.
     """
+    from threadkeep.process_state import list_data_flows
+
     wanted = load_settings(data_dir)
     with open_memory(data_dir, settings=settings_of_existing(wanted)) as tk:
         report = {

@@ -16,7 +16,6 @@ from threadkeep.cli import (
     memories,
     owners,
     proposals,
-    queue,
     scopes,
     service,
     storage,
@@ -97,9 +96,9 @@ app.command(rich_help_panel="Operate")(installation.doctor)
 app.command(rich_help_panel="Operate")(service.serve)
 app.command(rich_help_panel="Operate")(service.mcp)
 app.add_typer(service.api_keys_app, name="api-keys", rich_help_panel="Operate")
-app.command(rich_help_panel="Operate")(queue.worker)
+app.command(rich_help_panel="Operate")(service.worker)
 app.command(rich_help_panel="Operate")(service.migrate)
-app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
+app.add_typer(service.queue_app, name="queue", rich_help_panel="Operate")
 app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
 

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadkeep.data_flows import list_data_flows
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
+from threadkeep.process_state import list_data_flows
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
