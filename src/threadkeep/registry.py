@@ -413,7 +413,7 @@ def create_extractor(
 
     fields = None
     if schema is not None:
-        from threadkeep.memories.kinds import parse_schema
+        from threadkeep.memories.schemas import parse_schema
 
         fields = parse_schema(schema)
     return StructuredExtractor(made, told, timeout=timeout, fields=fields, kinds=kinds)
