@@ -44,6 +44,9 @@ def replace_surrogates(text: object) -> object:
     return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
 
 
+NewId = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(refuse_nul)]
+"""An id that the client chooses."""
+
 Statement = Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
 """A statement that a client sends."""
 

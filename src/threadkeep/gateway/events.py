@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime
@@ -76,6 +76,11 @@ def decode_events(chunk: bytes) -> Iterator[Event]:
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
         if "event" in fields:
             yield fields["event"], json.loads(fields["data"])
+
+
+def interrupts_body(interrupts: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return what a graph asks, as clients see it."""
+    return [{"id": one.id, "value": one.value} for one in interrupts]
 
 
 def to_json(value: object) -> Any:
@@ -150,7 +155,7 @@ class TurnEvents:
     def _updated(self, payload: Mapping[str, Any]) -> Iterator[Event]:
         for node, update in payload.items():
             if node == "__interrupt__":
-                asked = [{"id": one.id, "value": one.value} for one in update]
+                asked = interrupts_body(update)
                 self.interrupts += asked
                 yield "interrupt", {"interrupts": asked}
                 continue

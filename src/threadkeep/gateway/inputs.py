@@ -1,22 +1,31 @@
-"""Parts that routes share: ids, pages, revisions in headers, and the client of the user."""
+"""Parts that routes share: ids, pages, revisions in headers, and the user with what they may reach."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 
 from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, RevisionConflictError, ScopeRequiredError
-from threadkeep.gateway.auth import require
+from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 
+if TYPE_CHECKING:
+    from threadkeep.gateway.app import Gateway
+    from threadkeep.gateway.runs import RunRegistry
+
 _ETAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
 
+
+ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
+RunPath = Annotated[str, Path(min_length=1, max_length=6_000)]
+LastEventId = Annotated[str, Header(max_length=7_000)]
+"""The event that the client has read last."""
 
 ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
 """An id in the address."""
@@ -36,6 +45,56 @@ OwnerClient: TypeAlias = Threadkeep
 Reader = Annotated[Principal, Depends(require("memory:read"))]
 Writer = Annotated[Principal, Depends(require("memory:write"))]
 Reviewer = Annotated[Principal, Depends(require("memory:review"))]
+Chatting = Annotated[Principal, Depends(require("chat"))]
+TurnStarter = Annotated[Principal, Depends(require_turn)]
+
+
+class ChatUser:
+    """A user who talks to the agent, with what of the gateway they may reach.
+
+    Args:
+        gateway: What the routes share.
+        principal: The user, with the scope ``chat``.
+
+    Attributes:
+        principal: The user.
+        owner: Their owner.
+        tk: The client that is locked to them.
+        graph: The graph that runs turns.
+        runs: The runs of this process.
+    """
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        self.principal = principal
+        self.owner = principal.owner
+        self.tk: OwnerClient = gateway.tk.for_owner(principal.owner)
+        self.graph = gateway.graph
+        self.runs: RunRegistry = gateway.runs
+
+    def config(self, thread_id: str, **checkpoint: Any) -> Any:
+        """Return the config that names a thread, at its newest checkpoint or the one that is given."""
+        return self.runs.view.config(self.owner, thread_id=thread_id, **checkpoint)
+
+    async def state(self, thread_id: str, *, subgraphs: bool = False, **checkpoint: Any) -> Any:
+        """Return the state of a thread; see :meth:`config`."""
+        return await self.graph.aget_state(self.config(thread_id, **checkpoint), subgraphs=subgraphs)
+
+    def running_threads(self) -> frozenset[str]:
+        """Return the threads with a run in progress in this process."""
+        return self.runs.running_threads(self.owner)
+
+
+async def _user(request: Request, principal: Chatting) -> ChatUser:
+    return ChatUser(request.app.state.gateway, principal)
+
+
+async def _starter(request: Request, principal: TurnStarter) -> ChatUser:
+    return ChatUser(request.app.state.gateway, principal)
+
+
+User = Annotated[ChatUser, Depends(_user)]
+Starter = Annotated[ChatUser, Depends(_starter)]
+"""The user of a request that begins a turn."""
 
 
 def client_of(request: Request, principal: Principal) -> OwnerClient:

@@ -92,17 +92,19 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunElsewhere:
-    """A run that was begun with the same key and is not kept in this process.
+    """A run that this process does not keep: another process has it, or it ended some minutes ago.
 
     Attributes:
         owner: The owner.
         run_id: Its id.
         thread_id: The thread.
+        status: How far it is.
     """
 
     owner: Owner
     run_id: str
     thread_id: str
+    status: Status = "unknown"
 
 
 @dataclass(eq=False)
@@ -148,6 +150,16 @@ class ChatRun:
     updated_at: datetime = field(default_factory=_now)
 
     @property
+    def owner(self) -> Owner:
+        """The owner."""
+        return self.request.owner
+
+    @property
+    def thread_id(self) -> str:
+        """The thread."""
+        return self.request.thread_id
+
+    @property
     def token(self) -> str:
         """The name of its lease."""
         return token_of_run(self.run_id)
@@ -182,6 +194,9 @@ class ChatRun:
             self.status = "error"
         self.began.set()
         self.buffer.close()
+
+
+AnyRun: TypeAlias = ChatRun | RunElsewhere
 
 
 def new_run_id(thread_id: str) -> str:

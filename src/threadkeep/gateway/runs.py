@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -33,6 +33,7 @@ from threadkeep.gateway.run_keys import RunKeys
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.run_models import (
     REFUSALS,
+    AnyRun,
     ChatRun,
     GraphCall,
     MultitaskStrategy,
@@ -84,6 +85,7 @@ class RunRegistry:
         limiter: Limits the runs in progress.
         children: Limits the child processes that read files.
         metrics: Counts the turns.
+        view: The parts of one graph that serves all owners.
 
     Raises:
         SettingsError: The graph takes its owner from elsewhere.
@@ -91,7 +93,7 @@ class RunRegistry:
 
     def __init__(self, tk: Threadkeep, graph: Any, settings: GatewaySettings) -> None:
         self._tk = tk
-        self._view = tk.per_run_owner()
+        self.view = tk.per_run_owner()
         self._graph = graph
         saver: Any = getattr(graph, "checkpointer", None)
         if not getattr(saver, "takes_owner_from_run", False):
@@ -149,24 +151,24 @@ class RunRegistry:
     def of_thread(self, owner: Owner, thread_id: str) -> list[ChatRun]:
         """Return the runs on a thread that are kept in this process, the newest first."""
         runs = reversed(self._runs.values())
-        return [run for run in runs if run.request.thread_id == thread_id and run.request.owner == owner]
+        return [run for run in runs if run.thread_id == thread_id and run.owner == owner]
 
     def running(self, owner: Owner) -> int:
         """Return how many runs of *owner* are in progress in this process."""
-        return sum(run.request.owner == owner for run in self._active)
+        return sum(run.owner == owner for run in self._active)
 
     def running_threads(self, owner: Owner) -> frozenset[str]:
         """Return the threads of *owner* with a run in progress in this process."""
-        return frozenset(run.request.thread_id for run in self._active if run.request.owner == owner)
+        return frozenset(run.thread_id for run in self._active if run.owner == owner)
 
     def owners(self) -> frozenset[Owner]:
         """Return the owners of the runs in progress in this process."""
-        return frozenset(run.request.owner for run in self._active)
+        return frozenset(run.owner for run in self._active)
 
     def cancel_all(self, owner: Owner) -> None:
         """Cancel the runs of *owner* that are in progress in this process, without waiting for their end."""
         for run in [*self._active]:
-            if run.request.owner == owner:
+            if run.owner == owner:
                 run.halt("cancelled")
 
     def require_place(self, owner: Owner) -> None:
@@ -181,7 +183,7 @@ class RunRegistry:
 
     async def begin(
         self, request: TurnRequest, *, key: RequestKey | None = None, thread: Thread | None = None
-    ) -> ChatRun | RunElsewhere:
+    ) -> AnyRun:
         """Begin a run; nothing is written before it is admitted.
 
         Args:
@@ -230,7 +232,7 @@ class RunRegistry:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _admit(self, run: ChatRun) -> ChatRun | RunElsewhere | None:
+    async def _admit(self, run: ChatRun) -> AnyRun | None:
         """Wait for a place, and claim the key; return the run that has the key, which then keeps it."""
         await self.limiter.enter()
         admitted = False
@@ -238,7 +240,7 @@ class RunRegistry:
             self._require_open()
             earlier = None
             if run.key is not None and not await self._keys.claim(run, run.key):
-                earlier = await self._find_by_key(run.request.owner, run.key)
+                earlier = await self._find_by_key(run.owner, run.key)
             admitted = earlier is None
             return earlier
         finally:
@@ -261,15 +263,16 @@ class RunRegistry:
     def find(self, owner: Owner, run_id: str) -> ChatRun | None:
         """Return a run of *owner* that is kept in this process."""
         run = self._runs.get(run_id)
-        return run if run is not None and run.request.owner == owner else None
+        return run if run is not None and run.owner == owner else None
 
-    async def require_thread(self, owner: Owner, run_id: str) -> str:
-        """Return the thread of a run of any process.
+    async def locate(self, owner: Owner, run_id: str) -> AnyRun:
+        """Return a run of any process.
 
         Raises:
-            RunNotFoundError: The owner has no such thread.
+            RunNotFoundError: The owner has no such run.
         """
-        return (await self._thread_of(owner, run_id)).thread_id
+        run = self.find(owner, run_id)
+        return run or RunElsewhere(owner, run_id, (await self._thread_of(owner, run_id)).thread_id)
 
     async def _thread_of(self, owner: Owner, run_id: str) -> Thread:
         thread_id = thread_of_run(run_id)
@@ -287,7 +290,7 @@ class RunRegistry:
         *,
         cancel_on_disconnect: bool = False,
         key: RequestKey | None = None,
-    ) -> ChatRun | RunElsewhere:
+    ) -> AnyRun:
         """Begin a run that answers what the run *run_id*, of any process, has asked.
 
         Raises:
@@ -300,7 +303,7 @@ class RunRegistry:
         thread = await self._thread_of(owner, run_id)
         before = self.find(owner, run_id)
         memory = before is None or before.request.memory
-        call = GraphCall(self._view.resume(answer), TurnEvents(), strategy="reject", answers=True)
+        call = GraphCall(self.view.resume(answer), TurnEvents(), strategy="reject", answers=True)
         cancels = cancel_on_disconnect
         turn = TurnRequest(owner, thread.thread_id, None, memory=memory, cancel_on_disconnect=cancels, call=call)
         return await self.begin(turn, key=key, thread=thread)
@@ -316,13 +319,12 @@ class RunRegistry:
         Raises:
             RunNotFoundError: The owner has no such run.
         """
-        run = self.find(owner, run_id)
-        if run is None:
-            thread_id = await self.require_thread(owner, run_id)
-            ended = await self._view.end_run(owner, thread_id, token_of_run(run_id), undo=undo)
+        run = await self.locate(owner, run_id)
+        if isinstance(run, RunElsewhere):
+            ended = await self.view.end_run(owner, run.thread_id, token_of_run(run_id), undo=undo)
             return "cancelled" if ended else "unknown"
         undoes = undo and run.status == "running"
-        if undoes and await self._view.end_run(owner, run.request.thread_id, run.token, undo=True):
+        if undoes and await self.view.end_run(owner, run.thread_id, run.token, undo=True):
             run.halt("undone")
         run.halt("cancelled")
         await run.wait()
@@ -333,25 +335,25 @@ class RunRegistry:
         run, thread_id = self.find(owner, run_id), thread_of_run(run_id)
         if run is not None and run.status == "running":
             return True
-        return thread_id is not None and await self._view.leaseholder(owner, thread_id) == token_of_run(run_id)
+        return thread_id is not None and await self.view.leaseholder(owner, thread_id) == token_of_run(run_id)
 
     async def follow(
-        self, run: ChatRun, after: int, *, reset: Callable[[int], Awaitable[bytes]] | None = None
+        self, run: AnyRun, after: int = 0, *, reset: Callable[[int], Awaitable[bytes]] | None = None
     ) -> AsyncGenerator[bytes]:
         """Yield the events of a run behind number *after*, and what comes, with heartbeats.
 
-        Events that are no longer kept are replaced by what *reset* returns for the number of the newest one; by
+        Events that this process does not keep are replaced by what *reset* returns for the number of the newest one; by
         default ``reset``, with the messages of the thread.
         """
+        if isinstance(run, RunElsewhere):
+            yield await (reset(0) if reset else self._reset(run, 0))
+            return
         buffer = run.buffer
         while True:
             events = buffer.after(after)
             if events is None:
                 after = buffer.last
-                if reset is not None:
-                    yield await reset(after)
-                else:
-                    yield await self._reset(run.request.owner, run.request.thread_id, run.run_id, run.status, after)
+                yield await (reset(after) if reset else self._reset(run, after))
             elif events:
                 after += len(events)
                 yield b"".join(events)
@@ -360,21 +362,17 @@ class RunRegistry:
             elif not await buffer.wait(after, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
-    async def follow_replica(self, owner: Owner, run_id: str, thread_id: str) -> AsyncIterator[bytes]:
-        """Yield ``reset`` with the messages of the thread, for a run that this process does not keep."""
-        yield await self._reset(owner, thread_id, run_id, "unknown", 0)
-
     def enter(self, run: ChatRun) -> None:
         """Count a client that reads the run."""
         run.readers += 1
 
-    def leave(self, run: ChatRun) -> None:
-        """Count a client that reads no longer; the last one may stop the run, as it was asked for."""
+    def leave(self, run: ChatRun, *, cancels: bool = False) -> None:
+        """Count a client that reads no longer; the last one may stop the run, as was asked; with *cancels*, any."""
         run.readers -= 1
-        if run.readers == 0 and run.request.cancel_on_disconnect:
+        if cancels or (run.readers == 0 and run.request.cancel_on_disconnect):
             run.halt("cancelled")
 
-    async def _find_by_key(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
+    async def _find_by_key(self, owner: Owner, key: RequestKey) -> AnyRun | None:
         """Return the run of an earlier request with *key*, of any process."""
         run_id = await self._keys.find(owner, key)
         if run_id is None:
@@ -387,16 +385,16 @@ class RunRegistry:
             raise RestartingError(msg)
         self._stall_guard.require_answering()
 
-    async def _reset(self, owner: Owner, thread_id: str, run_id: str, status: Status, number: int) -> bytes:
-        about = {"run_id": run_id, "thread_id": thread_id}
+    async def _reset(self, run: AnyRun, number: int) -> bytes:
+        about = {"run_id": run.run_id, "thread_id": run.thread_id}
         messages: list[Any] = []
         try:
-            messages = await self._tk.for_owner(owner).threads.messages(thread_id)
+            messages = await self._tk.for_owner(run.owner).threads.messages(run.thread_id)
         except ThreadNotFoundError:
             pass  # the run wrote nothing yet, or its thread was deleted
         except ThreadkeepError as error:
-            return encode_event(f"{run_id}:{number}", "error", {**about, **describe_error(error)})
-        return encode_event(f"{run_id}:{number}", "reset", {**about, "status": status, "messages": messages})
+            return encode_event(f"{run.run_id}:{number}", "error", {**about, **describe_error(error)})
+        return encode_event(f"{run.run_id}:{number}", "reset", {**about, "status": run.status, "messages": messages})
 
     async def _drive(self, run: ChatRun) -> None:
         run.started = True
@@ -453,23 +451,23 @@ class RunRegistry:
         outcome = "restarting" if run.stop == "restarting" else status
         seconds = time.monotonic() - began
         self.metrics.end_turn(outcome, seconds, unrecorded=unrecorded)
-        about = {"owner": self._owners_in_logs.of(run.request.owner), "run": run.run_id.partition(".")[0]}
+        about = {"owner": self._owners_in_logs.of(run.owner), "run": run.run_id.partition(".")[0]}
         log.info("A turn ended.", extra={**about, "outcome": outcome, "seconds": round(seconds, 3)})
         described = None if failure is None else describe_error(failure)
-        run.emit(*run.events.end(run.run_id, run.request.thread_id, status, described))
+        run.emit(*run.events.end(run.run_id, run.thread_id, status, described))
 
     async def _run_graph(self, run: ChatRun) -> None:
         """Run the graph, with the lease on the thread from before the first read."""
         request, call = run.request, run.request.call or self._chat_call(run)
         thread: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, "run_name": run.token}
-        named = self._view.config(request.owner, **thread).get("configurable", {})
+        named = self.view.config(request.owner, **thread).get("configurable", {})
         config: dict[str, Any] = {**call.config, "configurable": {**call.configurable, **named}}
         if "metadata" in config:
             config["metadata"] = {**config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
         saver: Any = self._graph.checkpointer
         begun = run.buffer.last
         try:
-            lease = saver.leased(self._view.config(request.owner, **thread, multitask_strategy=call.strategy))
+            lease = saver.leased(self.view.config(request.owner, **thread, multitask_strategy=call.strategy))
             async with self._stall_guard.watching() as suspicion, lease:
                 suspicion.cancel()
                 self._stop_others(run, call.strategy)
@@ -485,7 +483,7 @@ class RunRegistry:
             run.began.set()
             run.events.noted = True
             alone: dict[str, Any] = {**thread, "memory": False}
-            off: Any = self._view.config(request.owner, **alone).get("configurable", {})
+            off: Any = self.view.config(request.owner, **alone).get("configurable", {})
             config["configurable"] |= off
             await self._relay(run, self._graph.copy({"checkpointer": None}), call.given, config)
 
@@ -507,7 +505,7 @@ class RunRegistry:
         """Stop the runs of this process that have lost their thread to *run*."""
         if strategy in ("interrupt", "rollback"):
             for other in [*self._active]:
-                same = other.request.thread_id == run.request.thread_id and other.request.owner == run.request.owner
+                same = other.thread_id == run.thread_id and other.owner == run.owner
                 if same and other is not run and other.began.is_set():
                     other.halt("undone" if strategy == "rollback" else "cancelled")
 
@@ -533,9 +531,9 @@ class RunRegistry:
 
     async def _settle(self, run: ChatRun, status: Status) -> None:
         """Note the end of the run in the list of threads; delete a thread that was made for it."""
-        threads = self._tk.for_owner(run.request.owner).threads
+        threads = self._tk.for_owner(run.owner).threads
         if run.request.temporary:
-            await _try(threads.delete([run.request.thread_id]), "The thread of a run without one is left")
+            await _try(threads.delete([run.thread_id]), "The thread of a run without one is left")
         elif run.began.is_set():  # otherwise it was refused, and the thread is as it was
             await self._note(run, status)
 
@@ -557,7 +555,7 @@ class RunRegistry:
             log.warning("The client is not told what was learnt from a turn: %s", error)
 
     async def _tell_learnt(self, run: ChatRun) -> None:
-        mine = self._tk.for_owner(run.request.owner)
+        mine = self._tk.for_owner(run.owner)
         receipt = await mine.settle(run.events.turn_ids, timeout=timedelta(seconds=LEARNING_SECONDS))
         for memory_id in receipt.memory_ids:
             memory = await mine.memories.get(memory_id)

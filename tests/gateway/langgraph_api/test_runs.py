@@ -227,6 +227,7 @@ class TestOtherProcesses:
             parts = await events_of(other.runs.join_stream(thread_id, run["run_id"]))
             assert [part.event for part in parts] == ["values", "end"]
             hung, run_id = await hanging(begun, thread_id)
+            assert (await other.runs.get(thread_id, run_id))["status"] == "running"
             with pytest.raises(ConflictError):
                 await other.runs.create(thread_id, "agent", input=say("x"), multitask_strategy="reject")
             await other.runs.cancel(thread_id, run_id)

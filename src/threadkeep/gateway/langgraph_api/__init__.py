@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from fastapi import APIRouter
+
+import threadkeep
 from threadkeep.gateway.langgraph_api import assistants, runs, store, threads, unsupported
 
 if TYPE_CHECKING:
@@ -13,9 +16,23 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/lg"
 
+router = APIRouter()
+
 
 def mount(app: FastAPI, gateway: Gateway) -> None:
     """Add the routes to *app*; they find the *gateway* in its state. Their schema is LangGraph's."""
     del gateway
-    for routes in (unsupported, assistants, threads, runs, store):
-        app.include_router(routes.router, prefix=PREFIX, include_in_schema=False)
+    for routes in (router, unsupported.router, assistants.router, threads.router, runs.router, store.router):
+        app.include_router(routes, prefix=PREFIX, include_in_schema=False)
+
+
+@router.get("/ok")
+async def ok() -> dict[str, bool]:
+    """Answer that the process serves."""
+    return {"ok": True}
+
+
+@router.get("/info")
+async def info() -> dict[str, Any]:
+    """Tell what there is of LangGraph's API."""
+    return {"version": threadkeep.__version__, "flags": {"assistants": True, "crons": False, "langsmith": False}}

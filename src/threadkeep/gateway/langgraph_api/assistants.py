@@ -1,4 +1,4 @@
-"""``/lg/assistants``: the graph that this gateway serves, as the one assistant there is; and ``/ok``, ``/info``."""
+"""``/lg/assistants``: the graph that this gateway serves, as the one assistant there is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import PydanticUserError
 
-import threadkeep
-from threadkeep.gateway.langgraph_api.bodies import AssistantsBody
+from threadkeep.gateway.inputs import User
+from threadkeep.gateway.langgraph_api.bodies import AssistantsBody, selected
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.routers.chat import Chatting
 
-router = APIRouter()
+router = APIRouter(prefix="/assistants")
 
 _NAMESPACE: Final = uuid.UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 """That of LangGraph's server: an assistant has the same id on both."""
@@ -36,16 +35,15 @@ def assistant_id(graph: Any) -> str:
     return str(uuid.uuid5(_NAMESPACE, graph_name(graph)))
 
 
-def require_graph(request: Request, named: str) -> Any:
+def require_graph(user: User, named: str) -> Any:
     """Return the graph that an assistant's id or name means.
 
     Raises:
         ProblemError: There is none.
     """
-    graph = request.app.state.gateway.graph
-    if named not in (graph_name(graph), assistant_id(graph)):
+    if named not in (graph_name(user.graph), assistant_id(user.graph)):
         raise ProblemError(404, "assistant_not_found", "There is no assistant with this id.")
-    return graph
+    return user.graph
 
 
 def graph_metadata(graph: Any) -> dict[str, Any]:
@@ -53,43 +51,27 @@ def graph_metadata(graph: Any) -> dict[str, Any]:
     return {"graph_id": graph_name(graph), "assistant_id": assistant_id(graph)}
 
 
-@router.get("/ok")
-async def ok() -> dict[str, bool]:
-    """Answer that the process serves."""
-    return {"ok": True}
-
-
-@router.get("/info")
-async def info() -> dict[str, Any]:
-    """Tell what there is of LangGraph's API."""
-    return {"version": threadkeep.__version__, "flags": {"assistants": True, "crons": False, "langsmith": False}}
-
-
-@router.post("/assistants/search")
-async def search(body: AssistantsBody, request: Request, principal: Chatting) -> list[dict[str, Any]]:
+@router.post("/search")
+async def search(body: AssistantsBody, user: User) -> list[dict[str, Any]]:
     """List the assistant, unless the body asks for another one."""
-    del principal
-    graph = request.app.state.gateway.graph
-    assistant = _assistant(graph)
+    assistant = _assistant(user.graph)
     wanted = {"graph_id": body.graph_id, "name": body.name}
     fits = all(value in (None, assistant[key]) for key, value in wanted.items())
     if not fits or body.offset or not (body.metadata or {}).items() <= assistant["metadata"].items():
         return []
-    return [{key: value for key, value in assistant.items() if body.select is None or key in body.select}]
+    return [selected(assistant, body.select)]
 
 
-@router.get("/assistants/{named}")
-async def show(named: str, request: Request, principal: Chatting) -> dict[str, Any]:
+@router.get("/{named}")
+async def show(named: str, user: User) -> dict[str, Any]:
     """Return the assistant."""
-    del principal
-    return _assistant(require_graph(request, named))
+    return _assistant(require_graph(user, named))
 
 
-@router.get("/assistants/{named}/schemas")
-async def schemas(named: str, request: Request, principal: Chatting) -> dict[str, Any]:
+@router.get("/{named}/schemas")
+async def schemas(named: str, user: User) -> dict[str, Any]:
     """Return the JSON schemas of the graph; ``null``: it has none."""
-    del principal
-    graph = require_graph(request, named)
+    graph = require_graph(user, named)
     output = _schema(graph.get_output_jsonschema)
     return {
         "graph_id": graph_name(graph),
@@ -101,11 +83,10 @@ async def schemas(named: str, request: Request, principal: Chatting) -> dict[str
     }
 
 
-@router.get("/assistants/{named}/graph")
-async def draw(named: str, request: Request, principal: Chatting, *, xray: bool | int = False) -> dict[str, Any]:
+@router.get("/{named}/graph")
+async def draw(named: str, user: User, *, xray: bool | int = False) -> dict[str, Any]:
     """Return the nodes and edges of the graph; *xray*: those of its subgraphs, too."""
-    del principal
-    drawn = require_graph(request, named).get_graph(xray=xray).to_json()
+    drawn = require_graph(user, named).get_graph(xray=xray).to_json()
     for node in drawn["nodes"]:
         if "data" in node:
             node["data"] = {"name": node["data"]["name"]}

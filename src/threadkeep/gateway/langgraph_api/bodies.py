@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from collections.abc import Collection
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from threadkeep.gateway.routers.chat import ID_CHARACTERS, without_nul
+from threadkeep.gateway.bodies import NewId
 from threadkeep.gateway.run_models import MultitaskStrategy
 
 StreamMode: TypeAlias = Literal[
@@ -16,41 +17,33 @@ Nodes: TypeAlias = Literal["*"] | list[str]
 ThreadStatus: TypeAlias = Literal["idle", "busy", "interrupted", "error"]
 SortBy: TypeAlias = Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"]
 
-Id = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(without_nul)]
-"""An id that a client chose."""
-
 _IDENTITY: Final = frozenset({"user_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", "multitask_strategy"})
-_PREFIXES: Final = ("__", "langgraph_", "threadkeep_")
 
 
-def without_identity(keys: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a client puts into ``configurable`` or the context.
+def _refusing(*prefixes: str, names: Collection[str] = ()) -> AfterValidator:
+    """Return a validator that refuses the keys that only the server sets."""
 
-    Raises:
-        ValueError: It names the user, or what the server sets.
-    """
-    for key in keys or {}:
-        if key in _IDENTITY or key.startswith(_PREFIXES):
-            msg = f"must not hold {key[:40]}: the server sets it, the user is the one of the token"
-            raise ValueError(msg)
-    return keys
+    def require_free(keys: dict[str, Any]) -> dict[str, Any]:
+        for key in keys:
+            if key in names or key.startswith(prefixes):
+                msg = f"must not hold {key[:40]}: the server sets it, the user is the one of the token"
+                raise ValueError(msg)
+        return keys
 
-
-def without_ours(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the metadata of a client.
-
-    Raises:
-        ValueError: They have what only the server writes.
-    """
-    for key in metadata or {}:
-        if key.startswith("threadkeep_"):
-            msg = f"must not hold {key[:40]}: the server sets it"
-            raise ValueError(msg)
-    return metadata
+    return AfterValidator(require_free)
 
 
-Keys = Annotated[dict[str, Any], AfterValidator(without_identity)]
-Metadata = Annotated[dict[str, Any], AfterValidator(without_ours)]
+Keys = Annotated[dict[str, Any], _refusing("__", "langgraph_", "threadkeep_", names=_IDENTITY)]
+"""What a client puts into ``configurable`` or the context."""
+
+Metadata = Annotated[dict[str, Any], _refusing("threadkeep_")]
+Page = Annotated[int, Field(ge=1, le=1_000)]
+Offset = Annotated[int, Field(ge=0, le=100_000)]
+
+
+def selected(body: dict[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    """Return of *body* what is to be shown; ``None``: all of it."""
+    return {key: value for key, value in body.items() if names is None or key in names}
 
 
 class Body(BaseModel):
@@ -68,12 +61,41 @@ class CheckpointBody(Body):
     checkpoint_map: dict[str, Any] | None = None
 
 
+class PlacedBody(Body):
+    """A body that names a checkpoint, by all its keys or by its id alone."""
+
+    checkpoint: CheckpointBody | None = None
+    checkpoint_id: str | None = None
+
+    def place(self) -> CheckpointBody:
+        """Return the checkpoint."""
+        return self.checkpoint or CheckpointBody(checkpoint_id=self.checkpoint_id)
+
+
+class SendBody(Body):
+    """A node to go to, with an input of its own."""
+
+    node: str
+    input: Any = None
+
+
+def _as_list(steps: Any) -> list[Any]:
+    return cast("list[Any]", steps) if isinstance(steps, list) else [steps] if steps else []
+
+
 class CommandBody(Body):
     """What a run continues with, instead of an input."""
 
     update: dict[str, Any] | list[tuple[str, Any]] | None = None
     resume: Any = None
-    goto: Any = None
+    goto: Annotated[list[SendBody | str], BeforeValidator(_as_list)] = []
+
+    @model_validator(mode="after")
+    def _require_part(self) -> Self:
+        if self.resume is None and self.update is None and not self.goto:
+            msg = "the command is empty"
+            raise ValueError(msg)
+        return self
 
 
 class ConfigBody(Body):
@@ -87,7 +109,7 @@ class ConfigBody(Body):
     configurable: Keys = {}
 
 
-class GraphRunBody(Body):
+class GraphRunBody(PlacedBody):
     """A run to begin."""
 
     assistant_id: str
@@ -99,8 +121,6 @@ class GraphRunBody(Body):
     metadata: Metadata | None = None
     config: ConfigBody | None = None
     context: Keys | None = None
-    checkpoint: CheckpointBody | None = None
-    checkpoint_id: str | None = None
     checkpoint_during: bool | None = None
     durability: Literal["sync", "async", "exit"] | None = None
     interrupt_before: Nodes | None = None
@@ -119,15 +139,18 @@ class GraphRunBody(Body):
         modes = self.stream_mode
         return frozenset({modes} if isinstance(modes, str) else modes)
 
-    def place(self) -> CheckpointBody:
-        """Return the checkpoint that the run begins at."""
-        return self.checkpoint or CheckpointBody(checkpoint_id=self.checkpoint_id)
+    @model_validator(mode="after")
+    def _require_one(self) -> Self:
+        if self.input is not None and self.command is not None:
+            msg = "it has an input and a command"
+            raise ValueError(msg)
+        return self
 
 
 class GraphThreadBody(Body):
     """A thread to create."""
 
-    thread_id: Id | None = None
+    thread_id: NewId | None = None
     metadata: dict[str, Any] | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
 
@@ -149,9 +172,9 @@ class CountBody(Body):
 class SearchBody(CountBody):
     """Which threads to list."""
 
-    ids: list[Id] | None = None
-    limit: int = Field(default=10, ge=1, le=1_000)
-    offset: int = Field(default=0, ge=0, le=100_000)
+    ids: list[NewId] | None = None
+    limit: Page = 10
+    offset: Offset = 0
     sort_by: SortBy | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[str] | None = None
@@ -165,19 +188,17 @@ class StateAtBody(Body):
     select: list[str] | None = None
 
 
-class UpdateBody(Body):
+class UpdateBody(PlacedBody):
     """A change of a thread's state."""
 
     values: dict[str, Any] | list[dict[str, Any]] | None = None
     as_node: str | None = None
-    checkpoint: CheckpointBody | None = None
-    checkpoint_id: str | None = None
 
 
 class StatesBody(Body):
     """Which states to list."""
 
-    limit: int = Field(default=10, ge=1, le=1_000)
+    limit: Page = 10
     before: CheckpointBody | str | dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
     checkpoint: CheckpointBody | None = None
@@ -190,8 +211,8 @@ class AssistantsBody(Body):
     graph_id: str | None = None
     name: str | None = None
     metadata: dict[str, Any] | None = None
-    limit: int = Field(default=10, ge=1, le=1_000)
-    offset: int = Field(default=0, ge=0)
+    limit: Page = 10
+    offset: Offset = 0
     sort_by: str | None = None
     sort_order: Literal["asc", "desc"] | None = None
     select: list[str] | None = None

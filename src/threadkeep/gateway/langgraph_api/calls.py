@@ -14,7 +14,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
-from threadkeep.gateway.langgraph_api.bodies import CommandBody, GraphRunBody, UpdateBody
+from threadkeep.gateway.langgraph_api.bodies import ConfigBody, GraphRunBody, UpdateBody
 from threadkeep.gateway.langgraph_api.events import GraphEvents
 from threadkeep.gateway.langgraph_api.states import place_keys
 from threadkeep.gateway.langgraph_api.unsupported import NO_SCHEDULE, NO_WEBHOOK, not_implemented
@@ -31,25 +31,24 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str) -> GraphCall:
     """Return what *body* asks for.
 
     Raises:
-        InvalidInputError: The graph has no such node or context, or the body has an input and a command.
+        InvalidInputError: The graph has no such node or context, or the config names another thread.
         ProblemError: It asks for what is not served, or names a checkpoint of another thread.
     """
     if body.webhook:
         raise not_implemented(NO_WEBHOOK)
     if body.after_seconds:
         raise not_implemented(NO_SCHEDULE)
-    config = body.config
-    keys = {} if config is None else config.configurable
-    if keys.get("thread_id", thread_id) != thread_id:
+    config = body.config or ConfigBody()
+    if config.configurable.get("thread_id", thread_id) != thread_id:
         raise _invalid("config.configurable.thread_id is not the thread of the address")
     _require_context(graph, body.context)
     resume = None if body.command is None else body.command.resume
-    kept: dict[str, Any] = {} if config is None else config.model_dump(exclude={"configurable"}, exclude_none=True)
+    kept = config.model_dump(exclude={"configurable"}, exclude_unset=True, exclude_none=True)
     metadata = {**kept.get("metadata", {}), **(body.metadata or {}), **graph_metadata(graph)}
     return GraphCall(
         given=_given(graph, body),
         config={**kept, "metadata": metadata},
-        configurable={**keys, **place_keys(body.place(), thread_id)},
+        configurable={**config.configurable, **place_keys(body.place(), thread_id)},
         options=_options(graph, body),
         events=GraphEvents(body.modes(), subgraphs=body.stream_subgraphs),
         strategy=body.multitask_strategy or "enqueue",
@@ -116,29 +115,9 @@ def _given(graph: Any, body: GraphRunBody) -> Any:
     command = body.command
     if command is None:
         return body.input
-    if body.input is not None:
-        raise _invalid("it has an input and a command")
-    if command.resume is None and command.update is None and not command.goto:
-        raise _invalid("the command is empty")
-    return Command(update=command.update, resume=command.resume, goto=_goto(graph, command))
-
-
-def _goto(graph: Any, command: CommandBody) -> Any:
-    goto: Any = command.goto or ()
-    steps = cast("Sequence[Any]", goto if isinstance(goto, list | tuple) else [goto])
-    return [_step(graph, step) for step in steps]
-
-
-def _step(graph: Any, step: Any) -> Any:
-    if isinstance(step, Mapping):
-        fields = cast("Mapping[str, Any]", step)
-        if fields.keys() <= {"node", "input"} and isinstance(fields.get("node"), str):
-            _require_nodes(graph, [fields["node"]])
-            return Send(fields["node"], fields.get("input"))
-    elif isinstance(step, str):
-        _require_nodes(graph, [step])
-        return step
-    raise _invalid("goto names nodes, or objects with node and input")
+    _require_nodes(graph, [step if isinstance(step, str) else step.node for step in command.goto])
+    goto = [step if isinstance(step, str) else Send(step.node, step.input) for step in command.goto]
+    return Command(update=command.update, resume=command.resume, goto=goto)
 
 
 def _require_nodes(graph: Any, nodes: Sequence[str]) -> None:

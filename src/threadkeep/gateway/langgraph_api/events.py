@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, cast
 from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
 from typing_extensions import override
 
-from threadkeep.gateway.events import Event, TurnEvents
+from threadkeep.gateway.events import Event, TurnEvents, interrupts_body
 
 _CONFIG_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
 _STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
@@ -67,7 +67,7 @@ class GraphEvents(TurnEvents):
         if mode == "values":
             self.values = payload
         elif mode == "updates" and "__interrupt__" in payload:
-            self.interrupts += [{"id": one.id, "value": one.value} for one in payload["__interrupt__"]]
+            self.interrupts += interrupts_body(payload["__interrupt__"])
         elif mode == "custom" and isinstance(payload, Mapping):
             for _ in self._custom(cast("Mapping[str, Any]", payload)):
                 pass

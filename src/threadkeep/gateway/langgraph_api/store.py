@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -10,9 +10,9 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
-from threadkeep.gateway.events import encode_json
-from threadkeep.gateway.inputs import Reader, Writer, approver
-from threadkeep.gateway.langgraph_api.bodies import Body
+from threadkeep.gateway.inputs import Reader, Writer, approver, client_of
+from threadkeep.gateway.langgraph_api.bodies import Body, Offset, Page
+from threadkeep.gateway.langgraph_api.states import answer
 from threadkeep.gateway.principals import Principal
 from threadkeep.identity import OWNED_ROOTS
 
@@ -29,7 +29,7 @@ _INTERNAL: Final = "gateway"
 class PutBody(Body):
     """An item to write."""
 
-    namespace: list[str]
+    namespace: tuple[str, ...]
     key: str
     value: dict[str, Any]
     index: Literal[False] | list[str] | None = None
@@ -39,29 +39,29 @@ class PutBody(Body):
 class DeleteBody(Body):
     """An item to delete."""
 
-    namespace: list[str] = Field(default_factory=list)
+    namespace: tuple[str, ...] = ()
     key: str
 
 
 class ItemsBody(Body):
     """Which items to list."""
 
-    namespace_prefix: list[str] = Field(default_factory=list)
+    namespace_prefix: tuple[str, ...] = ()
     filter: dict[str, Any] | None = None
     query: str | None = None
-    limit: int = Field(default=10, ge=1, le=1_000)
-    offset: int = Field(default=0, ge=0)
+    limit: Page = 10
+    offset: Offset = 0
     refresh_ttl: bool | None = None
 
 
 class NamespacesBody(Body):
     """Which namespaces to list."""
 
-    prefix: list[str] | None = None
-    suffix: list[str] | None = None
+    prefix: tuple[str, ...] | None = None
+    suffix: tuple[str, ...] | None = None
     max_depth: int | None = Field(default=None, ge=0)
-    limit: int = Field(default=100, ge=1, le=1_000)
-    offset: int = Field(default=0, ge=0)
+    limit: Page = 100
+    offset: Offset = 0
 
 
 @router.put("/items", status_code=204)
@@ -70,7 +70,7 @@ async def put(body: PutBody, request: Request, principal: Writer) -> None:
     options = {} if body.ttl is None else {"ttl": body.ttl}
     namespace = _own(body.namespace, principal)
     value = _approved(body.value, principal) if namespace[:1] == (MEMORIES,) else body.value
-    await _store(request, principal).aput(namespace, body.key, value, body.index, **options)
+    await client_of(request, principal).store.aput(namespace, body.key, value, body.index, **options)
 
 
 @router.get("/items")
@@ -84,14 +84,14 @@ async def get(
 ) -> Response:
     """Return an item; ``null``: there is none."""
     labels = _own(namespace.split("."), principal)
-    item = await _store(request, principal).aget(labels, key, refresh_ttl=refresh_ttl)
-    return _answer(None if item is None else _item(item, principal))
+    item = await client_of(request, principal).store.aget(labels, key, refresh_ttl=refresh_ttl)
+    return answer(None if item is None else _item(item, principal))
 
 
 @router.delete("/items", status_code=204)
 async def delete(body: DeleteBody, request: Request, principal: Writer) -> None:
     """Delete an item, if there is one."""
-    await _store(request, principal).adelete(_own(body.namespace, principal), body.key)
+    await client_of(request, principal).store.adelete(_own(body.namespace, principal), body.key)
 
 
 @router.post("/items/search")
@@ -99,33 +99,28 @@ async def search(body: ItemsBody, request: Request, principal: Reader) -> Respon
     """List items, the nearest to a query first."""
     prefix = _own(body.namespace_prefix, principal)
     options = body.model_dump(exclude={"namespace_prefix"})
-    items = await _store(request, principal).asearch(prefix, **options)
+    items = await client_of(request, principal).store.asearch(prefix, **options)
     shown = [{**_item(item, principal), "score": item.score} for item in items if not _is_internal(item.namespace)]
-    return _answer({"items": shown})
+    return answer({"items": shown})
 
 
 @router.post("/namespaces")
 async def namespaces(body: NamespacesBody, request: Request, principal: Reader) -> Response:
     """List the namespaces of the user."""
     prefix = None if not body.prefix else _named(body.prefix, principal)
-    listed = await _store(request, principal).alist_namespaces(
-        prefix=prefix, suffix=body.suffix, max_depth=body.max_depth, limit=body.limit, offset=body.offset
-    )
-    return _answer({"namespaces": [_shown(one, principal) for one in listed if not _is_internal(one)]})
+    options = body.model_dump(exclude={"prefix"})
+    listed = await client_of(request, principal).store.alist_namespaces(prefix=prefix, **options)
+    return answer({"namespaces": [_shown(one, principal) for one in listed if not _is_internal(one)]})
 
 
-def _store(request: Request, principal: Principal) -> Any:
-    return request.app.state.gateway.tk.for_owner(principal.owner).store
-
-
-def _named(labels: Iterable[str], principal: Principal) -> tuple[str, ...]:
+def _named(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
     root, *rest = labels
     if rest and rest[0] == ME and root in OWNED_ROOTS:
         rest[0] = principal.owner.label
     return root, *rest
 
 
-def _own(labels: list[str], principal: Principal) -> tuple[str, ...]:
+def _own(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
     """Return a namespace of the user.
 
     Raises:
@@ -163,7 +158,3 @@ def _shown(labels: tuple[str, ...], principal: Principal) -> list[str]:
 
 def _item(item: Any, principal: Principal) -> dict[str, Any]:
     return {**item.dict(), "namespace": _shown(item.namespace, principal)}
-
-
-def _answer(value: Any) -> Response:
-    return Response(encode_json(value), media_type="application/json")

@@ -11,7 +11,8 @@ from fastapi.responses import Response
 from langgraph.errors import InvalidUpdateError
 
 from threadkeep.errors import ConflictError, ThreadkeepError
-from threadkeep.gateway.events import encode_json
+from threadkeep.gateway.events import interrupts_body
+from threadkeep.gateway.inputs import ChatUser, ThreadPath, User
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
 from threadkeep.gateway.langgraph_api.bodies import (
     CheckpointBody,
@@ -22,12 +23,19 @@ from threadkeep.gateway.langgraph_api.bodies import (
     StateAtBody,
     StatesBody,
     UpdateBody,
+    selected,
 )
 from threadkeep.gateway.langgraph_api.calls import require_update
-from threadkeep.gateway.langgraph_api.states import config_at, error_body, find_checkpoint, state_body
+from threadkeep.gateway.langgraph_api.states import (
+    answer,
+    checkpoint_body,
+    checkpoint_not_found,
+    error_body,
+    find_checkpoint,
+    place_keys,
+    state_body,
+)
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.routers.chat import Chatting
-from threadkeep.gateway.routers.threads import ThreadPath
 from threadkeep.ids import new_id
 
 router = APIRouter(prefix="/threads")
@@ -37,97 +45,93 @@ _MAX_THREADS: Final = 10_000
 """How many threads a search looks at."""
 
 _STATES_AT_ONCE: Final = 8
+_KEYS: Final = {"updated_at": "last_turn_at", "state_updated_at": "last_turn_at"}
+"""What threads are sorted by, where it has another name here."""
 
 
 @router.post("")
-async def create(body: GraphThreadBody, request: Request, principal: Chatting) -> Response:
+async def create(body: GraphThreadBody, user: User) -> Response:
     """Create a thread."""
-    threads, thread_id = _mine(request, principal).threads, body.thread_id or new_id()
+    thread_id = body.thread_id or new_id()
     try:
-        await threads.create(thread_id, metadata=body.metadata)
+        await user.tk.threads.create(thread_id, metadata=body.metadata)
     except ConflictError:
         if body.if_exists != "do_nothing":
             raise
-    return _answer(await _thread(request, principal, await threads.require(thread_id)))
+    return await show(thread_id, user)
 
 
 @router.post("/search")
-async def search(body: SearchBody, request: Request, principal: Chatting) -> Response:
+async def search(body: SearchBody, user: User) -> Response:
     """List threads, the last turn first."""
-    ascending = body.sort_order == "asc"
+    descends, end = body.sort_order != "asc", body.offset + body.limit
+    key = _KEYS.get(name := body.sort_by or "updated_at", name)
+    is_sorted = descends and key == "last_turn_at"  # as threads are listed
     found: list[Any] = []
-    if body.sort_by in (None, "updated_at", "state_updated_at") and not ascending:
-        async for thread in _matching(request, principal, body):
-            found.append(thread)
-            if len(found) >= body.offset + body.limit:
-                break
-    else:
-        key = {"updated_at": "last_turn_at", "state_updated_at": "last_turn_at"}.get(name := str(body.sort_by), name)
-        found = [thread async for thread in _matching(request, principal, body)]
-        found.sort(key=lambda thread: str(getattr(thread, key, "")), reverse=not ascending)
+    async for thread in _matching(user, body, body.ids):
+        found.append(thread)
+        if is_sorted and len(found) >= end:
+            break
+    if not is_sorted:
+        found.sort(key=lambda thread: str(getattr(thread, key)), reverse=descends)
     limit = asyncio.Semaphore(_STATES_AT_ONCE)
 
     async def shown(thread: Any) -> dict[str, Any]:
         async with limit:
-            return await _thread(request, principal, thread, body.select)
+            return await _thread(user, thread, body.select)
 
-    page = found[body.offset : body.offset + body.limit]
-    return _answer(await asyncio.gather(*(shown(thread) for thread in page)))
+    return answer(await asyncio.gather(*(shown(thread) for thread in found[body.offset : end])))
 
 
 @router.post("/count")
-async def count(body: CountBody, request: Request, principal: Chatting) -> int:
+async def count(body: CountBody, user: User) -> int:
     """Count threads."""
-    return sum([1 async for _ in _matching(request, principal, body)])
+    return sum([1 async for _ in _matching(user, body)])
 
 
 @router.get("/{thread_id}")
-async def show(thread_id: ThreadPath, request: Request, principal: Chatting) -> Response:
+async def show(thread_id: ThreadPath, user: User) -> Response:
     """Return a thread."""
-    return _answer(await _thread(request, principal, await _mine(request, principal).threads.require(thread_id)))
+    return answer(await _thread(user, await user.tk.threads.require(thread_id)))
 
 
 @router.patch("/{thread_id}")
-async def change(thread_id: ThreadPath, body: MetadataBody, request: Request, principal: Chatting) -> Response:
+async def change(thread_id: ThreadPath, body: MetadataBody, request: Request, user: User) -> Response:
     """Add to the metadata of a thread."""
-    threads = _mine(request, principal).threads
-    changed = await threads.update(thread_id, metadata=body.metadata)
+    changed = await user.tk.threads.update(thread_id, metadata=body.metadata)
     if "return=minimal" in request.headers.get("prefer", ""):
         return Response(status_code=204)
-    return _answer(await _thread(request, principal, changed))
+    return answer(await _thread(user, changed))
 
 
 @router.delete("/{thread_id}", status_code=204)
-async def delete(thread_id: ThreadPath, request: Request, principal: Chatting) -> None:
+async def delete(thread_id: ThreadPath, user: User) -> None:
     """Delete a thread with its checkpoints; runs on it are stopped, and memories that were learnt in it stay."""
-    gateway = request.app.state.gateway
-    threads = _mine(request, principal).threads
-    await threads.require(thread_id)
-    for run in gateway.runs.of_thread(principal.owner, thread_id):
+    await user.tk.threads.require(thread_id)
+    for run in user.runs.of_thread(user.owner, thread_id):
         run.halt("cancelled")
         await run.wait()
-    await threads.delete([thread_id])
+    await user.tk.threads.delete([thread_id])
 
 
 @router.post("/{thread_id}/copy")
-async def copy(thread_id: ThreadPath, request: Request, principal: Chatting) -> Response:
+async def copy(thread_id: ThreadPath, user: User) -> Response:
     """Copy a thread."""
-    threads = _mine(request, principal).threads
-    source, target = await threads.require(thread_id), new_id()
+    threads, target = user.tk.threads, new_id()
+    source = await threads.require(thread_id)
     if source.stats.checkpoints:
         await threads.copy(thread_id, target)
         await threads.update(target, title=source.title, metadata=source.metadata)
     else:
         await threads.create(target, title=source.title, metadata=source.metadata)
-    return _answer(await _thread(request, principal, await threads.require(target)))
+    return await show(target, user)
 
 
 @router.get("/{thread_id}/state")
 @router.get("/{thread_id}/state/{checkpoint_id}")
 async def show_state(
     thread_id: ThreadPath,
-    request: Request,
-    principal: Chatting,
+    user: User,
     checkpoint_id: str | None = None,
     select: Annotated[list[str] | None, Query()] = None,
     *,
@@ -135,66 +139,62 @@ async def show_state(
 ) -> Response:
     """Return the state of a thread: the newest, or that of a checkpoint."""
     place = CheckpointBody(checkpoint_id=checkpoint_id)
-    body = StateAtBody(checkpoint=place, subgraphs=subgraphs, select=select)
-    return await show_state_at(thread_id, body, request, principal)
+    return await show_state_at(thread_id, StateAtBody(checkpoint=place, subgraphs=subgraphs, select=select), user)
 
 
 @router.post("/{thread_id}/state/checkpoint")
-async def show_state_at(thread_id: ThreadPath, body: StateAtBody, request: Request, principal: Chatting) -> Response:
+async def show_state_at(thread_id: ThreadPath, body: StateAtBody, user: User) -> Response:
     """Return the state of a thread at a checkpoint, also of a subgraph."""
-    gateway = request.app.state.gateway
-    await find_checkpoint(gateway, principal.owner, thread_id, body.checkpoint)
-    config = config_at(gateway, principal.owner, thread_id, body.checkpoint)
-    state = await _subgraph_errors(gateway.graph.aget_state(config, subgraphs=body.subgraphs))
-    return _answer(state_body(state, thread_id, body.select))
+    await find_checkpoint(user, thread_id, body.checkpoint)
+    try:
+        state = await user.state(thread_id, subgraphs=body.subgraphs, **place_keys(body.checkpoint, thread_id))
+    except ValueError as error:
+        if isinstance(error, ThreadkeepError):
+            raise
+        raise checkpoint_not_found() from error  # there is no such subgraph
+    return answer(state_body(state, thread_id, body.select))
 
 
 @router.post("/{thread_id}/state")
-async def update_state(thread_id: ThreadPath, body: UpdateBody, request: Request, principal: Chatting) -> Response:
+async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> Response:
     """Change the state of a thread, as if a node had."""
-    gateway = request.app.state.gateway
-    place = body.checkpoint or CheckpointBody(checkpoint_id=body.checkpoint_id)
-    stored = await find_checkpoint(gateway, principal.owner, thread_id, place)
-    require_update(gateway.graph, body, stored)
-    config = config_at(gateway, principal.owner, thread_id, place)
+    stored = await find_checkpoint(user, thread_id, body.place())
+    require_update(user.graph, body, stored)
+    config = user.config(thread_id, **place_keys(body.place(), thread_id))
     try:
-        written = await gateway.graph.aupdate_state(config, body.values, as_node=body.as_node)
+        written = await user.graph.aupdate_state(config, body.values, as_node=body.as_node)
     except (InvalidUpdateError, TypeError, ValueError, KeyError) as error:
         if isinstance(error, ThreadkeepError):
             raise
         detail = f"The graph does not take these values, or has no such node ({type(error).__name__})."
         raise ProblemError(422, "input_invalid", detail) from error
-    keys = written["configurable"]
-    named = {"thread_id": thread_id, "checkpoint_ns": keys.get("checkpoint_ns", "")}
-    named["checkpoint_id"] = keys["checkpoint_id"]
-    return _answer({"checkpoint": named, "configurable": named, "checkpoint_id": keys["checkpoint_id"]})
+    named = checkpoint_body(written, thread_id)
+    return answer({"checkpoint": named, "configurable": named, "checkpoint_id": named and named["checkpoint_id"]})
 
 
 @router.get("/{thread_id}/history")
 async def list_history(
     thread_id: ThreadPath,
-    request: Request,
-    principal: Chatting,
+    user: User,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     before: str | None = None,
 ) -> Response:
     """List the states of a thread, newest first."""
-    return await search_history(thread_id, StatesBody(limit=limit, before=before), request, principal)
+    return await search_history(thread_id, StatesBody(limit=limit, before=before), user)
 
 
 @router.post("/{thread_id}/history")
-async def search_history(thread_id: ThreadPath, body: StatesBody, request: Request, principal: Chatting) -> Response:
+async def search_history(thread_id: ThreadPath, body: StatesBody, user: User) -> Response:
     """List the states of a thread, newest first."""
-    gateway = request.app.state.gateway
-    await find_checkpoint(gateway, principal.owner, thread_id)
-    place = CheckpointBody(checkpoint_ns=body.checkpoint.checkpoint_ns) if body.checkpoint else None
-    config = config_at(gateway, principal.owner, thread_id, place)
-    older = config_at(gateway, principal.owner, thread_id, _before(body.before)) if body.before else None
-    states = gateway.graph.aget_state_history(config, filter=body.metadata, before=older, limit=body.limit)
-    return _answer([state_body(one, thread_id, body.select) async for one in states])
+    await find_checkpoint(user, thread_id, CheckpointBody())
+    within = {"checkpoint_ns": body.checkpoint.checkpoint_ns or ""} if body.checkpoint else {}
+    older = user.config(thread_id, **place_keys(_before(body.before), thread_id)) if body.before else None
+    config = user.config(thread_id, **within)
+    states = user.graph.aget_state_history(config, filter=body.metadata, before=older, limit=body.limit)
+    return answer([state_body(one, thread_id, body.select) async for one in states])
 
 
-def _before(before: CheckpointBody | str | dict[str, Any] | None) -> CheckpointBody:
+def _before(before: CheckpointBody | str | dict[str, Any]) -> CheckpointBody:
     """Return the checkpoint that a history ends before: given as such, by its id, or as a config."""
     if isinstance(before, CheckpointBody):
         return before
@@ -205,93 +205,58 @@ def _before(before: CheckpointBody | str | dict[str, Any] | None) -> CheckpointB
     return CheckpointBody(checkpoint_id=named)
 
 
-async def _subgraph_errors(reading: Any) -> Any:
-    try:
-        return await reading
-    except ValueError as error:
-        if isinstance(error, ThreadkeepError):
-            raise
-        raise ProblemError(404, "checkpoint_not_found", "There is no checkpoint with this id.") from error
-
-
-async def _matching(request: Request, principal: Chatting, body: CountBody) -> AsyncIterator[Any]:
+async def _matching(user: ChatUser, body: CountBody, ids: Collection[str] | None = None) -> AsyncIterator[Any]:
     """Yield the threads that *body* asks for, the last turn first."""
-    gateway, threads = request.app.state.gateway, _mine(request, principal).threads
-    always, running = graph_metadata(gateway.graph), gateway.runs.running_threads(principal.owner)
-    named = getattr(body, "ids", None)
-    ids = None if named is None else frozenset(named)
+    always, running = graph_metadata(user.graph), user.running_threads()
     seen, cursor = 0, None
     while seen < _MAX_THREADS:
-        page = await threads.list(limit=_PAGE, cursor=cursor)
+        page = await user.tk.threads.list(limit=_PAGE, cursor=cursor)
         for thread in page:
-            fits = (ids is None or thread.thread_id in ids) and _holds({**always, **thread.metadata}, body.metadata)
-            if not fits or body.status not in (None, _status(running, thread)):
+            fits = body.status in (None, _status(running, thread)) and (ids is None or thread.thread_id in ids)
+            if not fits or not _holds({**always, **thread.metadata}, body.metadata or {}):
                 continue
-            if body.values is None or _holds(await _values(request, principal, thread.thread_id), body.values):
+            if not body.values or _holds((await user.state(thread.thread_id)).values, body.values):
                 yield thread
         seen, cursor = seen + len(page), page.cursor
         if cursor is None:
             return
 
 
-def _holds(value: Any, wanted: Mapping[str, Any] | None) -> bool:
-    """Return whether *value* has all that *wanted* has, also in objects below."""
-    if not wanted:
-        return True
-    if not isinstance(value, Mapping):
-        return False
-    held = cast("Mapping[str, Any]", value)
-    return all(key in held and _fits(held[key], part) for key, part in wanted.items())
-
-
-def _fits(value: Any, wanted: Any) -> bool:
-    return _holds(value, cast("Mapping[str, Any]", wanted)) if isinstance(wanted, Mapping) else value == wanted
-
-
-async def _values(request: Request, principal: Chatting, thread_id: str) -> Any:
-    gateway = request.app.state.gateway
-    return (await gateway.graph.aget_state(config_at(gateway, principal.owner, thread_id))).values
+def _holds(value: Any, wanted: Any) -> bool:
+    """Return whether *value* is what is *wanted*; of an object, whether it has all of that."""
+    if not isinstance(wanted, Mapping):
+        return value == wanted
+    parts, held = cast("Mapping[str, Any]", wanted), cast("Mapping[str, Any]", value)
+    return isinstance(value, Mapping) and all(key in held and _holds(held[key], parts[key]) for key in parts)
 
 
 def _status(running: Collection[str], thread: Any) -> str:
     return "busy" if thread.thread_id in running else thread.status
 
 
-def _error(request: Request, principal: Chatting, thread: Any) -> dict[str, str] | None:
+def _error(user: ChatUser, thread: Any) -> dict[str, str] | None:
     """Return what the newest run failed with, if this process keeps it."""
-    runs = request.app.state.gateway.runs.of_thread(principal.owner, thread.thread_id)
+    runs = user.runs.of_thread(user.owner, thread.thread_id)
     failure = runs[0].failure if runs and thread.status == "error" else None
     return None if failure is None else error_body(failure)
 
 
-async def _thread(
-    request: Request, principal: Chatting, thread: Any, select: list[str] | None = None
-) -> dict[str, Any]:
-    gateway = request.app.state.gateway
+async def _thread(user: ChatUser, thread: Any, select: list[str] | None = None) -> dict[str, Any]:
     updated = thread.last_turn_at or thread.created_at
     body: dict[str, Any] = {
         "thread_id": thread.thread_id,
         "created_at": thread.created_at,
         "updated_at": updated,
         "state_updated_at": updated,
-        "metadata": {**graph_metadata(gateway.graph), **thread.metadata},
-        "status": _status(gateway.runs.running_threads(principal.owner), thread),
+        "metadata": {**graph_metadata(user.graph), **thread.metadata},
+        "status": _status(user.running_threads(), thread),
         "config": {"configurable": {}},
-        "error": _error(request, principal, thread),
+        "error": _error(user, thread),
         "values": None,
         "interrupts": {},
     }
     if select is None or {"values", "interrupts"} & {*select}:
-        state = await gateway.graph.aget_state(config_at(gateway, principal.owner, thread.thread_id))
+        state = await user.state(thread.thread_id)
         body["values"] = state.values if state.created_at else None
-        asked = {task.id: [{"id": one.id, "value": one.value} for one in task.interrupts] for task in state.tasks}
-        body["interrupts"] = {task_id: questions for task_id, questions in asked.items() if questions}
-    return {key: value for key, value in body.items() if select is None or key in select}
-
-
-def _mine(request: Request, principal: Chatting) -> Any:
-    return request.app.state.gateway.tk.for_owner(principal.owner)
-
-
-def _answer(value: Any) -> Response:
-    return Response(encode_json(value), media_type="application/json")
+        body["interrupts"] = {task.id: interrupts_body(task.interrupts) for task in state.tasks if task.interrupts}
+    return selected(body, select)

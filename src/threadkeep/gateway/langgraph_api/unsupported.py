@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
+from threadkeep.gateway.auth import require
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.routers.chat import Chatting
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(require("chat"))])
 
 _ONE_ASSISTANT: Final = "The served graph is the one assistant. Run it on a LangGraph server to keep several versions."
 _NO_CRON: Final = "Nothing is scheduled here. Call the run from a scheduler of your own."
@@ -59,14 +60,13 @@ def not_implemented(detail: str) -> ProblemError:
     return ProblemError(501, "not_implemented", detail)
 
 
-def _add(method: str, path: str, detail: str) -> None:
-    async def refuse(principal: Chatting) -> None:
-        del principal
+def _refusal(detail: str) -> Callable[[], Awaitable[None]]:
+    async def refuse() -> None:
         raise not_implemented(detail)
 
-    router.add_api_route(path, refuse, methods=[method])
+    return refuse
 
 
 for _detail, _routes in ROUTES.items():
     for _method, _path in _routes:
-        _add(_method, _path, _detail)
+        router.add_api_route(_path, _refusal(_detail), methods=[_method])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
-from fastapi import APIRouter, Depends, Header, Request
+from fastapi import APIRouter, Header, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from threadkeep.gateway.auth import require, require_turn
+from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, refuse_nul
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
-from threadkeep.gateway.inputs import client_of
+from threadkeep.gateway.inputs import TurnStarter, client_of
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
+from threadkeep.gateway.run_models import AnyRun, RunElsewhere, TurnRequest
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
@@ -30,14 +31,12 @@ from threadkeep.ids import new_id
 router = APIRouter(tags=["chat"])
 
 MESSAGE_CHARACTERS = 64_000
-ID_CHARACTERS = 1000
 CHECKPOINT_CHARACTERS = 100
 FORM_BYTES: Final = MAX_FILES * MAX_FILE_BYTES + 1_000_000
 _FIELDS: Final = 10
 
+CheckpointId = Annotated[str, Field(min_length=1, max_length=CHECKPOINT_CHARACTERS), AfterValidator(refuse_nul)]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=KEY_CHARACTERS)]
-Chatting = Annotated[Principal, Depends(require("chat"))]
-TurnStarter = Annotated[Principal, Depends(require_turn)]
 
 FORM: Final[dict[str, Any]] = {
     "type": "object",
@@ -73,18 +72,6 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def without_nul(text: str | None) -> str | None:
-    """Return *text*.
-
-    Raises:
-        ValueError: It holds a NUL character, which not every storage keeps.
-    """
-    if text is not None and "\x00" in text:
-        msg = "must not contain NUL characters"
-        raise ValueError(msg)
-    return text
-
-
 class ChatBody(BaseModel):
     """A turn.
 
@@ -98,13 +85,11 @@ class ChatBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    message: str = Field(min_length=1, max_length=MESSAGE_CHARACTERS)
-    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
-    checkpoint_id: str | None = Field(default=None, min_length=1, max_length=CHECKPOINT_CHARACTERS)
+    message: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARACTERS), AfterValidator(refuse_nul)]
+    thread_id: NewId | None = None
+    checkpoint_id: CheckpointId | None = None
     memory: Literal["on", "off"] = "on"
     on_disconnect: Literal["continue", "cancel"] = "continue"
-
-    _no_nul = field_validator("message", "thread_id", "checkpoint_id")(without_nul)
 
     @model_validator(mode="after")
     def _require_thread(self) -> Self:
@@ -123,7 +108,7 @@ async def stream(
     del idempotency_key  # declared for the schema
     key = await body_key(request, principal)
     await _require_checkpoint(request, principal, body)
-    return followed(runs, await runs.begin(_turn(principal, body), key=key), 0)
+    return followed(runs, await runs.begin(_turn(principal, body), key=key))
 
 
 @router.post(
@@ -157,7 +142,7 @@ async def stream_files(
     del idempotency_key  # declared for the schema
     texts = [part for document in documents for part in (document.name, document.text)]
     key = request_key(request, principal, body.model_dump_json(), *texts)
-    return followed(runs, await runs.begin(turn, key=key), 0)
+    return followed(runs, await runs.begin(turn, key=key))
 
 
 async def _require_checkpoint(request: Request, principal: Principal, body: ChatBody) -> None:
@@ -178,9 +163,30 @@ def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
     )
 
 
-def followed(runs: RunRegistry, run: ChatRun | RunElsewhere, after: int) -> EventStreamResponse:
-    """Return the response that sends the events of *run* behind number *after*."""
+def followed(
+    runs: RunRegistry,
+    run: AnyRun,
+    after: int = 0,
+    *,
+    reset: Callable[[int], Awaitable[bytes]] | None = None,
+    through: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None,
+    cancels: bool = False,
+    **response: Any,
+) -> EventStreamResponse:
+    """Return the response that sends the events of *run* behind number *after*.
+
+    Args:
+        runs: The runs of this process.
+        run: The run.
+        after: The number.
+        reset: See :meth:`RunRegistry.follow`.
+        through: Changes what is sent; ``None``: nothing does.
+        cancels: Whether a client that leaves stops the run.
+        response: Further arguments of the response.
+    """
+    events = runs.follow(run, after, reset=reset)
+    chunks = events if through is None else through(events)
     if isinstance(run, RunElsewhere):
-        return EventStreamResponse(runs.follow_replica(run.owner, run.run_id, run.thread_id), lambda _: None)
+        return EventStreamResponse(chunks, lambda _: None, **response)
     runs.enter(run)
-    return EventStreamResponse(runs.follow(run, after), lambda _: runs.leave(run))
+    return EventStreamResponse(chunks, lambda left: runs.leave(run, cancels=left and cancels), **response)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Header, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict
 
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.idempotency import body_key
-from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, TurnStarter, followed
+from threadkeep.gateway.inputs import LastEventId, RunPath, Starter, User
+from threadkeep.gateway.routers.chat import STREAM, IdempotencyKey, followed
 from threadkeep.gateway.run_models import RunElsewhere, Status, event_number
-from threadkeep.gateway.runs import RunRegistry
 
 router = APIRouter(prefix="/runs", tags=["runs"])
-
-RunId = Annotated[str, Path(min_length=1, max_length=6_000)]
 
 
 class RunBody(BaseModel):
@@ -69,16 +67,14 @@ class StoppedBody(BaseModel):
 
 
 @router.get("/{run_id}")
-async def show(run_id: RunId, request: Request, principal: Chatting) -> RunBody:
+async def show(run_id: RunPath, user: User) -> RunBody:
     """Return how far a run is, and what was learnt from it."""
-    runs: RunRegistry = request.app.state.gateway.runs
-    run = runs.find(principal.owner, run_id)
-    if run is None:
-        thread_id = await runs.require_thread(principal.owner, run_id)
-        return RunBody(run_id=run_id, thread_id=thread_id, status="unknown")
+    run = await user.runs.locate(user.owner, run_id)
+    if isinstance(run, RunElsewhere):
+        return RunBody(run_id=run_id, thread_id=run.thread_id, status=run.status)
     return RunBody(
         run_id=run_id,
-        thread_id=run.request.thread_id,
+        thread_id=run.thread_id,
         status=run.status,
         message_ids=run.events.message_ids,
         recorded=run.events.recorded,
@@ -89,44 +85,29 @@ async def show(run_id: RunId, request: Request, principal: Chatting) -> RunBody:
 
 
 @router.get("/{run_id}/stream", response_class=EventStreamResponse, status_code=200, responses=STREAM)
-async def join(
-    run_id: RunId,
-    request: Request,
-    principal: Chatting,
-    last_event_id: Annotated[str, Header(max_length=7_000)] = "",
-) -> EventStreamResponse:
+async def join(run_id: RunPath, user: User, last_event_id: LastEventId = "") -> EventStreamResponse:
     """Stream the events of a run behind ``Last-Event-ID``; without it, from the first."""
-    runs: RunRegistry = request.app.state.gateway.runs
-    run = runs.find(principal.owner, run_id)
-    if run is None:
-        thread_id = await runs.require_thread(principal.owner, run_id)
-        return followed(runs, RunElsewhere(principal.owner, run_id, thread_id), 0)
-    return followed(runs, run, event_number(last_event_id, run_id))
+    run = await user.runs.locate(user.owner, run_id)
+    return followed(user.runs, run, event_number(last_event_id, run_id))
 
 
 @router.post("/{run_id}/cancel")
-async def cancel(run_id: RunId, request: Request, principal: Chatting) -> StoppedBody:
+async def cancel(run_id: RunPath, user: User) -> StoppedBody:
     """Stop a run; what it has finished stays in the thread."""
-    runs: RunRegistry = request.app.state.gateway.runs
-    return StoppedBody(run_id=run_id, status=await runs.cancel(principal.owner, run_id))
+    return StoppedBody(run_id=run_id, status=await user.runs.cancel(user.owner, run_id))
 
 
 @router.post("/{run_id}/resume", response_class=EventStreamResponse, status_code=200, responses=STREAM)
 async def resume(
-    run_id: RunId,
-    body: AnswerBody,
-    request: Request,
-    principal: TurnStarter,
-    idempotency_key: IdempotencyKey = None,
+    run_id: RunPath, body: AnswerBody, request: Request, user: Starter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
     """Answer what a run asks; the run that goes on has an id of its own."""
-    runs: RunRegistry = request.app.state.gateway.runs
     del idempotency_key  # declared for the schema
-    run = await runs.resume(
-        principal.owner,
+    run = await user.runs.resume(
+        user.owner,
         run_id,
         body.answer,
         cancel_on_disconnect=body.on_disconnect == "cancel",
-        key=await body_key(request, principal),
+        key=await body_key(request, user.principal),
     )
-    return followed(runs, run, 0)
+    return followed(user.runs, run)

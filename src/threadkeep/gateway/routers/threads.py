@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from fastapi import APIRouter, Query, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import override
 
-from threadkeep.gateway.bodies import Kind, Shown, learnt_of
+from threadkeep.gateway.bodies import Kind, NewId, Shown, learnt_of, refuse_nul
+from threadkeep.gateway.events import interrupts_body
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import OwnerClient, Reader, client_of
-from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
+from threadkeep.gateway.inputs import OwnerClient, Reader, ThreadPath, User
+from threadkeep.gateway.routers.chat import CheckpointId
 from threadkeep.gateway.run_models import new_run_id
-from threadkeep.gateway.runs import RunRegistry
 from threadkeep.ids import new_id
 
 
@@ -37,7 +37,7 @@ router = APIRouter(prefix="/threads", tags=["threads"], route_class=IdempotentTh
 TITLE_CHARACTERS = 200
 _LIST = "threads"
 
-ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
+Title = Annotated[str, Field(max_length=TITLE_CHARACTERS), AfterValidator(refuse_nul)]
 
 
 class ThreadBody(BaseModel):
@@ -82,10 +82,8 @@ class NewThreadBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
-    title: str = Field(default="", max_length=TITLE_CHARACTERS)
-
-    _no_nul = field_validator("thread_id", "title")(without_nul)
+    thread_id: NewId | None = None
+    title: Title = ""
 
 
 class ThreadChangeBody(BaseModel):
@@ -98,10 +96,8 @@ class ThreadChangeBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str | None = Field(default=None, max_length=TITLE_CHARACTERS)
+    title: Title | None = None
     pinned: bool | None = None
-
-    _no_nul = field_validator("title")(without_nul)
 
 
 class MessageBody(BaseModel):
@@ -236,70 +232,60 @@ class ForkBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    checkpoint_id: str | None = Field(default=None, min_length=1, max_length=100)
-    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
-
-    _no_nul = field_validator("checkpoint_id", "thread_id")(without_nul)
+    checkpoint_id: CheckpointId | None = None
+    thread_id: NewId | None = None
 
 
 @router.get("")
 async def list_threads(
     request: Request,
-    principal: Chatting,
+    user: User,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=2_000)] = None,
     title: Annotated[str, Query(max_length=TITLE_CHARACTERS)] = "",
 ) -> ThreadsBody:
     """List the threads of the user, the last turn first; *title*: with all of these words in their title."""
-    cursors, owner = request.app.state.gateway.cursors, principal.owner
-    position = await cursors.open_position(cursor, owner, _LIST)
-    page = await client_of(request, principal).threads.list(limit=limit, cursor=position, title=title)
-    following = None if page.cursor is None else await cursors.seal_position(page.cursor, owner, _LIST)
-    runs: RunRegistry = request.app.state.gateway.runs
-    running = runs.running_threads(principal.owner)
+    cursors = request.app.state.gateway.cursors
+    position = await cursors.open_position(cursor, user.owner, _LIST)
+    page = await user.tk.threads.list(limit=limit, cursor=position, title=title)
+    following = None if page.cursor is None else await cursors.seal_position(page.cursor, user.owner, _LIST)
+    running = user.running_threads()
     return ThreadsBody(threads=[_thread(one, running) for one in page], cursor=following)
 
 
 @router.post("", status_code=201)
-async def create_thread(body: NewThreadBody, request: Request, principal: Chatting) -> ThreadBody:
+async def create_thread(body: NewThreadBody, user: User) -> ThreadBody:
     """Create a thread before its first turn."""
-    threads = client_of(request, principal).threads
-    return _thread(await threads.create(body.thread_id or new_id(), title=body.title), frozenset())
+    return _thread(await user.tk.threads.create(body.thread_id or new_id(), title=body.title), frozenset())
 
 
 @router.get("/{thread_id}")
-async def show_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> ThreadBody:
+async def show_thread(thread_id: ThreadPath, user: User) -> ThreadBody:
     """Return a thread."""
-    runs: RunRegistry = request.app.state.gateway.runs
-    thread = await client_of(request, principal).threads.require(thread_id)
-    return _thread(thread, runs.running_threads(principal.owner))
+    return _thread(await user.tk.threads.require(thread_id), user.running_threads())
 
 
 @router.patch("/{thread_id}")
-async def change_thread(
-    thread_id: ThreadPath, body: ThreadChangeBody, request: Request, principal: Chatting
-) -> ThreadBody:
+async def change_thread(thread_id: ThreadPath, body: ThreadChangeBody, user: User) -> ThreadBody:
     """Change the title of a thread, or pin it."""
-    runs: RunRegistry = request.app.state.gateway.runs
-    thread = await client_of(request, principal).threads.update(thread_id, title=body.title, pinned=body.pinned)
-    return _thread(thread, runs.running_threads(principal.owner))
+    thread = await user.tk.threads.update(thread_id, title=body.title, pinned=body.pinned)
+    return _thread(thread, user.running_threads())
 
 
 @router.delete("/{thread_id}", status_code=204)
-async def delete_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> None:
+async def delete_thread(thread_id: ThreadPath, user: User) -> None:
     """Delete a thread with its checkpoints; memories that were learnt in it stay."""
-    await client_of(request, principal).threads.delete([thread_id])
+    await user.tk.threads.delete([thread_id])
 
 
 @router.get("/{thread_id}/messages")
 async def show_messages(
     thread_id: ThreadPath,
-    request: Request,
-    principal: Chatting,
+    user: User,
     checkpoint_id: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
 ) -> MessagesBody:
     """Return the messages of a thread, oldest first; with *checkpoint_id*, those of the branch that ends there."""
-    messages = await client_of(request, principal).threads.messages(thread_id, checkpoint_id=checkpoint_id)
+    messages = await user.tk.threads.messages(thread_id, checkpoint_id=checkpoint_id)
     return MessagesBody(
         messages=[MessageBody(message_id=one.message_id, role=one.role, text=one.text) for one in messages]
     )
@@ -308,27 +294,22 @@ async def show_messages(
 @router.get("/{thread_id}/turns")
 async def show_turns(
     thread_id: ThreadPath,
-    request: Request,
-    _: Chatting,
-    principal: Reader,
+    user: User,
+    _: Reader,
     checkpoint_id: Annotated[str | None, Query(min_length=1, max_length=100)] = None,
 ) -> TurnsBody:
     """Return what was recalled for the turns of a thread, and what was learnt from them, oldest first."""
-    mine = client_of(request, principal)
-    turns = await mine.threads.turns(thread_id, checkpoint_id=checkpoint_id)
-    memories = await mine.memories.get_many([one for turn in turns for one in turn.memory_ids])
+    turns = await user.tk.threads.turns(thread_id, checkpoint_id=checkpoint_id)
+    memories = await user.tk.memories.get_many([one for turn in turns for one in turn.memory_ids])
     return TurnsBody(turns=[_turn(one, memories) for one in turns])
 
 
 @router.get("/{thread_id}/state")
-async def show_state(thread_id: ThreadPath, request: Request, principal: Chatting) -> StateBody:
+async def show_state(thread_id: ThreadPath, user: User) -> StateBody:
     """Return the newest state of a thread."""
-    await client_of(request, principal).threads.require(thread_id)
-    gateway = request.app.state.gateway
-    config = gateway.tk.per_run_owner().config(principal.owner, thread_id=thread_id)
-    state = _state(await gateway.graph.aget_state(config))
-    runs: RunRegistry = gateway.runs
-    kept = next((run.run_id for run in runs.of_thread(principal.owner, thread_id)), None)
+    await user.tk.threads.require(thread_id)
+    state = _state(await user.state(thread_id))
+    kept = next((run.run_id for run in user.runs.of_thread(user.owner, thread_id)), None)
     run_id = kept or (new_run_id(thread_id) if state.interrupts else None)  # any run's id names its thread
     return state.model_copy(update={"run_id": run_id})
 
@@ -336,27 +317,24 @@ async def show_state(thread_id: ThreadPath, request: Request, principal: Chattin
 @router.get("/{thread_id}/history")
 async def show_history(
     thread_id: ThreadPath,
-    request: Request,
-    principal: Chatting,
+    user: User,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     before: Annotated[str | None, Query(max_length=100)] = None,
 ) -> HistoryBody:
     """Return the checkpoints of a thread, newest first; *before*: only those older than this checkpoint."""
-    await client_of(request, principal).threads.require(thread_id)
-    gateway = request.app.state.gateway
-    view = gateway.tk.per_run_owner()
-    config = view.config(principal.owner, thread_id=thread_id)
-    older = view.config(principal.owner, thread_id=thread_id, checkpoint_id=before) if before else None
-    states = gateway.graph.aget_state_history(config, before=older, limit=limit)
+    await user.tk.threads.require(thread_id)
+    older = user.config(thread_id, checkpoint_id=before) if before else None
+    states = user.graph.aget_state_history(user.config(thread_id), before=older, limit=limit)
     return HistoryBody(checkpoints=[_state(one) async for one in states])
 
 
 @router.post("/{thread_id}/fork", status_code=201)
-async def fork_thread(thread_id: ThreadPath, body: ForkBody, request: Request, principal: Chatting) -> ThreadBody:
+async def fork_thread(thread_id: ThreadPath, body: ForkBody, user: User) -> ThreadBody:
     """Begin a new thread at a checkpoint of another one."""
-    threads = client_of(request, principal).threads
-    forked = await threads.fork(thread_id, body.thread_id or new_id(), checkpoint_id=body.checkpoint_id)
-    return _thread(forked, frozenset())
+    threads = user.tk.threads
+    return _thread(
+        await threads.fork(thread_id, body.thread_id or new_id(), checkpoint_id=body.checkpoint_id), frozenset()
+    )
 
 
 def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:
@@ -396,6 +374,6 @@ def _state(state: Any) -> StateBody:
         parent_checkpoint_id=None if parent is None else parent["configurable"].get("checkpoint_id"),
         created_at=state.created_at,
         next=[*state.next],
-        interrupts=[{"id": one.id, "value": one.value} for one in state.interrupts],
+        interrupts=interrupts_body(state.interrupts),
         messages=len(state.values.get("messages") or ()),
     )
