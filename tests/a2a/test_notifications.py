@@ -19,14 +19,13 @@ from a2a.utils.errors import A2AError
 
 import threadkeep
 from tests.a2a.conftest import connected, message, sent
-from tests.a2a.test_store import context
+from tests.a2a.test_store import callers, context
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, owner_of
 from tests.storage.tls import certificate_in
 from threadkeep.a2a import notifications
 from threadkeep.a2a.notifications import PushConfigs, PushNotifications
 from threadkeep.gateway import public_http
-from threadkeep.gateway.operations import Caller
 from threadkeep.gateway.public_http import MAX_BYTES, PublicTransport, is_public, is_public_url
 
 REFUSED = (A2AError, A2AClientError)
@@ -75,11 +74,6 @@ def with_address(url: str) -> SendMessageRequest:
     request = message("Hello.")
     request.configuration.task_push_notification_config.CopyFrom(TaskPushNotificationConfig(url=url))
     return request
-
-
-def caller(call: Any) -> Any:
-    """Return the program that makes a call, without a client."""
-    return Caller(None, call.state["principal"], "agent")  # pyright: ignore[reportArgumentType]
 
 
 def task(state: TaskState) -> Task:
@@ -178,22 +172,24 @@ class TestSender:
         """Until the end of the task; then the address is forgotten. A failure is logged without the address."""
         async with threadkeep.open("memory://") as tk:
             with receiver(tmp_path) as (url, received, transport):
-                sender = PushNotifications(caller, tk, transport)
+                configs = PushConfigs(callers(tk))
+                sender = PushNotifications(configs, transport)
+                ana = callers(tk)(context("ana"))
                 config = TaskPushNotificationConfig(url=url, token="of the client")
-                await sender.configs.set_info("t", config, context("ana"))
-                assert await sender.configs.get_info("t", context("bo")) == []
+                await configs.set_info("t", config, context("ana"))
+                assert await configs.get_info("t", context("bo")) == []
                 for state in ("WORKING", "INPUT_REQUIRED", "COMPLETED", "COMPLETED"):
-                    sender.configs.owners["t"] = owner_of("ana")
+                    configs.callers["t"] = ana
                     await sender.send_notification("t", task(TaskState.Value(f"TASK_STATE_{state}")))
-                left = await sender.configs.get_info("t", context("ana"))
-            await sender.configs.set_info("u", config, context("ana"))
-            sender.configs.owners["u"] = owner_of("ana")
+                left = await configs.get_info("t", context("ana"))
+            await configs.set_info("u", config, context("ana"))
+            configs.callers["u"] = ana
             await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
             await sender.aclose()
 
         states = [body["task"]["status"]["state"] for _, body in received]
         assert states == ["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
-        assert sender.configs.owners == {"u": owner_of("ana")}
+        assert configs.callers == {"u": ana}
         assert received[0][0]["X-A2A-Notification-Token"] == "of the client"
         assert left == []
         assert "not delivered" in caplog.text
@@ -203,7 +199,7 @@ class TestSender:
         """Of a task, and of all tasks of an owner; an address is changed all the same."""
         monkeypatch.setattr(notifications, "_OF_OWNER", 7)
         async with threadkeep.open("memory://") as tk:
-            configs = PushConfigs(caller, tk)
+            configs = PushConfigs(callers(tk))
             for task_id, count in (("t", 5), ("u", 2)):
                 for number in range(count):
                     config = TaskPushNotificationConfig(id=str(number), url="https://93.184.215.14/")
@@ -223,9 +219,9 @@ class TestSender:
         url = f"sqlite:///{tmp_path / 'memory.db'}"
         config = TaskPushNotificationConfig(url="https://93.184.215.14/", token="of the client")
         async with threadkeep.open(url) as one, threadkeep.open(url) as other:
-            await PushConfigs(caller, one).set_info("t", config, context("ana"))
-            elsewhere = PushConfigs(caller, other)
-            elsewhere.owners["t"] = owner_of("ana")
+            await PushConfigs(callers(one)).set_info("t", config, context("ana"))
+            elsewhere = PushConfigs(callers(other))
+            elsewhere.callers["t"] = callers(other)(context("ana"))
             found = await elsewhere.get_info_for_dispatch("t")
             await one.owners.erase(owner_of("ana"))
             erased = await elsewhere.get_info_for_dispatch("t")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,16 +41,22 @@ def context(user: str, scopes: frozenset[str] = USER_SCOPES) -> ServerCallContex
     return ServerCallContext.model_construct(user=named, state={"principal": principal})
 
 
-def stored_tasks(tk: threadkeep.Threadkeep) -> StoredTasks:
+def callers(tk: threadkeep.Threadkeep) -> Callable[[ServerCallContext], Caller]:
+    """Return what names the program that makes a call."""
+
     def caller(call: ServerCallContext) -> Caller:
         principal: Principal = call.state["principal"]
         return Caller(tk.for_owner(principal.owner), principal, "agent")
 
+    return caller
+
+
+def stored_tasks(tk: threadkeep.Threadkeep) -> StoredTasks:
     async def at_work(owner: Owner, run_id: str) -> bool:
         del owner
         return run_id != DEAD
 
-    return StoredTasks(caller, at_work)
+    return StoredTasks(callers(tk), at_work)
 
 
 def task(number: int, state: int = TaskState.TASK_STATE_COMPLETED, *, context_id: str = "c") -> Task:

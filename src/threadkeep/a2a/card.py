@@ -11,7 +11,6 @@ from google.protobuf.struct_pb2 import Struct
 
 import threadkeep
 from threadkeep.a2a.messages import SKILL, SKILLS
-from threadkeep.gateway.operations import schema_of
 
 if TYPE_CHECKING:
     from threadkeep.gateway.operations import Operation
@@ -92,9 +91,6 @@ def _skill(name: str, operation: Operation | None = None) -> types.AgentSkill:
 
 def _schemas() -> dict[str, Any]:
     return {
-        name: {
-            "arguments": schema_of(operation.arguments, "validation"),
-            "result": schema_of(operation.result, "serialization"),
-        }
+        name: {"arguments": operation.argument_schema, "result": operation.result_schema}
         for name, operation in SKILLS.items()
     }

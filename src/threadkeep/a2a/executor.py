@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from a2a.helpers.proto_helpers import new_data_part, new_text_part
@@ -13,11 +14,11 @@ from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.timestamp_pb2 import Timestamp
 from typing_extensions import override
 
-from threadkeep.a2a.messages import AgentTurn, protocol_error, read_message
+from threadkeep.a2a.messages import AgentTurn, as_protocol_errors, read_message
 from threadkeep.a2a.tasks import RUN
 from threadkeep.errors import NothingToResumeError, RunNotFoundError
 from threadkeep.gateway.events import Event, decode_events
-from threadkeep.gateway.run_models import ChatRun, TurnRequest
+from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from threadkeep.gateway.operations import Caller
     from threadkeep.gateway.runs import RunRegistry
-    from threadkeep.identity import Owner
 
 
 class TurnExecutor(AgentExecutor):
@@ -36,28 +36,26 @@ class TurnExecutor(AgentExecutor):
     Args:
         runs: The runs of this process.
         caller: Returns the program that makes a call.
-        owners: Is told the owner of each task that this process works on; ``None``: that is not needed.
+        callers: Gets the program for which this process works on a task; ``None``: that is not needed.
     """
 
     def __init__(
         self,
         runs: RunRegistry,
         caller: Callable[[ServerCallContext], Caller],
-        owners: dict[str, Owner] | None = None,
+        callers: dict[str, Caller] | None = None,
     ) -> None:
         self._runs = runs
         self._caller = caller
-        self._owners = owners
+        self._callers = callers
 
     @override
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task_id, context_id = context.task_id or "", context.context_id or ""
-        try:
+        with as_protocol_errors():
             run = await self._begin(context, context_id)
-        except Exception as error:
-            raise protocol_error(error) from error
-        if self._owners is not None:
-            self._owners[task_id] = run.request.owner
+        if self._callers is not None:
+            self._callers[task_id] = self._caller(context.call_context)
         if context.current_task is None:
             await event_queue.enqueue_event(_submitted(context, run))
         await self._relay(run, TaskUpdater(event_queue, task_id, context_id))
@@ -66,12 +64,9 @@ class TurnExecutor(AgentExecutor):
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         task, caller = context.current_task, self._caller(context.call_context)
         if task is not None and RUN in task.metadata:
-            try:
+            # A run that is not found has written nothing, or its thread was deleted.
+            with as_protocol_errors(), suppress(RunNotFoundError):
                 await self._runs.cancel(caller.principal.owner, str(task.metadata[RUN]))
-            except RunNotFoundError:
-                pass  # it has written nothing, or its thread was deleted
-            except Exception as error:
-                raise protocol_error(error) from error
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
     async def _begin(self, context: RequestContext, context_id: str) -> ChatRun:
@@ -94,7 +89,7 @@ class TurnExecutor(AgentExecutor):
         await updater.update_status(TaskState.TASK_STATE_WORKING, metadata={RUN: run.run_id})  # this one, if it answers
         begun: set[str] = set()
         lost = False
-        async for chunk in self._runs.follow(run, 0):
+        async for chunk in self._runs.follow(run):
             events = [*decode_events(chunk)]
             lost = lost or any(kind == "reset" for kind, _ in events)
             for message_id, text in _texts([] if lost else events).items():
@@ -109,8 +104,7 @@ class TurnExecutor(AgentExecutor):
 
     async def _replace_artifact(self, run: ChatRun, updater: TaskUpdater) -> None:
         """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
-        request = run.request
-        async for chunk in self._runs.follow_replica(request.owner, run.run_id, request.thread_id):
+        async for chunk in self._runs.follow(RunElsewhere(run.owner, run.run_id, run.thread_id)):
             for kind, data in decode_events(chunk):
                 last = data["messages"][-1] if kind == "reset" and data["messages"] else None
                 if last is not None and last["role"] == "assistant":
@@ -130,8 +124,8 @@ def _texts(events: Iterable[Event]) -> dict[str, str]:
 async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:
     """Report the state in which *run* has ended."""
     if kind == "error":
-        told = {"code": data["code"], "message": data["message"]}
-        await updater.failed(updater.new_agent_message([new_data_part(told)]))
+        failure = {"code": data["code"], "message": data["message"]}
+        await updater.failed(updater.new_agent_message([new_data_part(failure)]))
     elif run.status == "interrupted":
         asked = {"interrupts": run.events.interrupts}
         await updater.requires_input(updater.new_agent_message([new_data_part(asked)]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
 SKILL: Final = "skill"
 """The field of a data part that names the skill; ``arguments`` has what it takes."""
 
-
-_BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 SKILLS: Final[Mapping[str, Operation]] = {
-    "recall": _BY_NAME["search_memory"],
-    "remember": _BY_NAME["remember"],
-    "why": _BY_NAME["why"],
+    "recall": OPERATIONS["search_memory"],
+    "remember": OPERATIONS["remember"],
+    "why": OPERATIONS["why"],
     "forget": PROPOSE_FORGETTING,
-    "proposals": _BY_NAME["list_proposals"],
+    "proposals": OPERATIONS["list_proposals"],
 }
 """The skills that a data part calls."""
 
@@ -96,7 +95,18 @@ def _read_data(part: Part, *, answers: bool) -> Asked:
     return SkillCall(name, cast("Mapping[str, Any]", data).get("arguments", {}))
 
 
-def protocol_error(error: Exception) -> A2AError:
+@contextmanager
+def as_protocol_errors(note: Callable[[Exception], object] | None = None) -> Generator[None]:
+    """Raise what goes wrong inside as the protocol says it, after *note* was called with it."""
+    try:
+        yield
+    except Exception as error:
+        if note is not None:
+            note(error)
+        raise _protocol_error(error) from error
+
+
+def _protocol_error(error: Exception) -> A2AError:
     """Return *error* as the protocol says it: a sentence, and our code in its details."""
     if isinstance(error, A2AError):
         return error

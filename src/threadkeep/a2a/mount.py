@@ -1,30 +1,53 @@
-"""``/a2a``: the protocol over JSON-RPC, in versions 1.0 and 0.3, and the agent card."""
+"""``/a2a``: the protocol over JSON-RPC, in versions 1.0 and 0.3. Skills are answered at once, turns are tasks."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
+from a2a.helpers.proto_helpers import new_data_message
 from a2a.server.context import ServerCallContext
+from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.common import DefaultServerCallContextBuilder
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    Message,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskStatusUpdateEvent,
+)
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from starlette.requests import Request
 from starlette.routing import Route
 from typing_extensions import override
 
 from threadkeep.a2a.card import PATH, agent_card
-from threadkeep.a2a.requests import REQUEST, GatewayRequests
-from threadkeep.gateway.auth.resources import ProtectedResource, restarting, sender_with_status
+from threadkeep.a2a.executor import TurnExecutor
+from threadkeep.a2a.messages import SKILL, SKILLS, SkillCall, as_protocol_errors, read_message
+from threadkeep.a2a.notifications import PushConfigs, PushNotifications
+from threadkeep.a2a.tasks import RUN, RUNNING, StoredTasks
+from threadkeep.gateway.auth import admit_turn
+from threadkeep.gateway.auth.resources import ProtectedResource
+from threadkeep.gateway.operations import Caller
+from threadkeep.gateway.public_http import is_public_url
 
 if TYPE_CHECKING:
+    from a2a.server.events import Event
     from fastapi import FastAPI
     from starlette.responses import Response
-    from starlette.types import Receive, Scope, Send
 
     from threadkeep.gateway.app import Gateway
+
+_REQUEST: Final = "threadkeep_request"
+"""The state of a call that holds its HTTP request."""
+
+_IDLE_SECONDS: Final = 300.0
+_FOLLOWED_SECONDS: Final = 600
 
 
 def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextManager[None]]:
@@ -35,7 +58,7 @@ def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextMa
     return endpoint.running
 
 
-class A2aEndpoint:
+class A2aEndpoint(ProtectedResource):
     """Answers the requests at ``/a2a``.
 
     Args:
@@ -43,41 +66,28 @@ class A2aEndpoint:
     """
 
     def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway.settings)
         self._gateway = gateway
-        self._resource = ProtectedResource(gateway.settings)
         self._card = lru_cache(maxsize=16)(self._card_endpoint)
-        self._dispatch: Any = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Answer requests inside the context."""
-        handler = GatewayRequests(self._gateway, agent_card(self._gateway.settings, ""), self._resource)
+        handler = GatewayRequests(self._gateway, self)
         (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(), enable_v0_3_compat=True)
-        self._dispatch = route.app
+        self.app = route.app
         try:
             yield
         finally:
-            self._dispatch = None
+            self.app = None
             await handler.aclose()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
-
-        Raises:
-            ProblemError: The owner has made too many requests, or the issuer is unreachable.
-            ThreadkeepError: The owner is suspended, or the storage is away.
-        """
-        request = Request(scope, receive)
-        refused = await self._resource.refusal(request)
-        answer: Any = refused or self._dispatch or restarting()
-        await answer(scope, receive, sender_with_status(request, send))
 
     async def card(self, request: Request) -> Response:
         """Return the agent card; it needs no user."""
-        return await self._card(self._resource.origin(request))(request)
+        return await self._card(self.origin(request))(request)
 
     def _card_endpoint(self, origin: str) -> Any:
-        (route,) = create_agent_card_routes(agent_card(self._gateway.settings, origin))
+        (route,) = create_agent_card_routes(agent_card(self.settings, origin))
         return route.endpoint
 
 
@@ -87,5 +97,111 @@ class _CallContexts(DefaultServerCallContextBuilder):
     @override
     def build(self, request: Request) -> ServerCallContext:
         context = super().build(request)
-        context.state[REQUEST] = request
+        context.state[_REQUEST] = request
         return context
+
+
+class GatewayRequests(DefaultRequestHandler):
+    """Answers the requests of users.
+
+    Args:
+        gateway: What the routes share.
+        resource: Gives the answer to a refused request its status.
+    """
+
+    def __init__(self, gateway: Gateway, resource: ProtectedResource) -> None:
+        self._gateway = gateway
+        self._resource = resource
+        self._tasks = StoredTasks(self._caller, gateway.runs.is_at_work)
+        configs = PushConfigs(self._caller) if gateway.settings.push_notifications else None
+        self._notifications = configs and PushNotifications(configs)
+        super().__init__(
+            TurnExecutor(gateway.runs, self._caller, configs and configs.callers),
+            self._tasks,
+            agent_card(gateway.settings, ""),
+            push_config_store=configs,
+            push_sender=self._notifications,
+            push_url_validator=is_public_url,
+            interrupted_task_timeout=_IDLE_SECONDS,
+        )
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        if self._notifications is not None:
+            await self._notifications.aclose()
+
+    @override
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Message | Task:
+        handled: Any = super()  # its decorators hide the types
+        return await self._answer(params, context) or await handled.on_message_send(params, context)
+
+    @override
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        answer = await self._answer(params, context)
+        if answer is not None:
+            yield answer
+            return
+        handled: Any = super()
+        async for event in handled.on_message_send_stream(params, context):
+            yield event
+
+    @override
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
+        task = await self._elsewhere(params.id, context)
+        handled: Any = super()
+        cancelled = await handled.on_cancel_task(params, context)
+        if task is not None and RUN in task.metadata:  # after that: a task in progress without its run has failed
+            with as_protocol_errors():
+                await self._gateway.runs.cancel(self._caller(context).principal.owner, str(task.metadata[RUN]))
+        return cancelled
+
+    @override
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        task = await self._elsewhere(params.id, context)
+        if task is None:
+            handled: Any = super()
+            async for event in handled.on_subscribe_to_task(params, context):
+                yield event
+            return
+        yield task
+        for _ in range(_FOLLOWED_SECONDS):
+            await asyncio.sleep(1)
+            task = await self._tasks.get(params.id, context)
+            if task is None or task.status.state not in RUNNING:
+                break
+        if task is not None:
+            yield TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
+
+    async def _elsewhere(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return a task in progress that another process works on."""
+        if await self._active_task_registry.get(task_id) is not None:
+            return None
+        task = await self._tasks.get(task_id, context)
+        return task if task is not None and task.status.state in RUNNING else None
+
+    async def _answer(self, params: SendMessageRequest, context: ServerCallContext) -> Message | None:
+        """Return the answer of a skill; ``None``: the message is a turn, which needs the scope ``chat`` and counts.
+
+        Raises:
+            A2AError: The message is invalid, a scope is missing, or the owner has too many turns.
+        """
+        asked, caller = read_message(params.message), self._caller(context)
+        with as_protocol_errors(partial(self._resource.refuse, context.state[_REQUEST])):
+            if isinstance(asked, SkillCall):
+                result = await SKILLS[asked.name].call(caller, asked.arguments)
+                answer = new_data_message(result.model_dump(mode="json"), context_id=params.message.context_id)
+                answer.metadata[SKILL] = asked.name
+                return answer
+            caller.require("chat")
+            admit_turn(self._gateway, caller.principal)
+            return None
+
+    def _caller(self, context: ServerCallContext) -> Caller:
+        request: Any = context.state[_REQUEST]
+        principal = request.state.principal
+        return Caller(self._gateway.tk.for_owner(principal.owner), principal, "agent")

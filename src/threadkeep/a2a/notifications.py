@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 from a2a.server.agent_execution.active_task import TERMINAL_TASK_STATES
@@ -15,6 +15,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
 from threadkeep.a2a.tasks import MINUTES, RUNNING
+from threadkeep.gateway.owner_items import OwnerItems
 from threadkeep.gateway.public_http import PublicTransport
 from threadkeep.ids import short_digest
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from a2a.server.context import ServerCallContext
     from a2a.server.tasks.push_notification_sender import PushNotificationEvent
 
-    from threadkeep.client import Threadkeep
     from threadkeep.gateway.operations import Caller
-    from threadkeep.identity import Owner
 
 _logger: Final = logging.getLogger(BasePushNotificationSender.__module__)
 _OF_TASK: Final = 5
@@ -38,86 +37,75 @@ class PushConfigs(PushNotificationConfigStore):
 
     Args:
         caller: Returns the program that makes a call.
-        tk: The memory.
 
     Attributes:
-        owners: The owners of the tasks that this process works on: changes of state name the task alone.
+        callers: For whom this process works on a task: changes of state name the task alone.
     """
 
-    def __init__(self, caller: Callable[[ServerCallContext], Caller], tk: Threadkeep) -> None:
+    def __init__(self, caller: Callable[[ServerCallContext], Caller]) -> None:
         self._caller = caller
-        self._tk = tk
-        self.owners: dict[str, Owner] = {}
+        self.callers: dict[str, Caller] = {}
 
     @override
     async def set_info(
         self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        owner = self._caller(context).principal.owner
-        config = normalize_push_notification_config(task_id, notification_config)
-        others = [one for one in await self._of_task(owner, task_id) if one.id != config.id]
-        store = self._store(owner)
-        if len(others) >= _OF_TASK or await store.asearch(_items(owner), limit=1, offset=_OF_OWNER - 1):
+        caller, config = self._caller(context), normalize_push_notification_config(task_id, notification_config)
+        others = [one for one in await _of_task(caller, task_id) if one.id != config.id]
+        if len(others) >= _OF_TASK or await _items(caller).list(limit=1, offset=_OF_OWNER - 1):
             msg = f"A task has {_OF_TASK} addresses at most, and the tasks of a user have {_OF_OWNER}."
             raise InvalidParamsError(msg)
-        value = {"config": MessageToDict(config)}
-        await store.aput(_items(owner, task_id), short_digest(config.id), value, index=False, ttl=MINUTES)
+        await _items(caller, task_id).put(config.id, {"config": MessageToDict(config)}, minutes=MINUTES)
         return config
 
     @override
     async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:
-        return await self._of_task(self._caller(context).principal.owner, task_id)
+        return await _of_task(self._caller(context), task_id)
 
     @override
     async def get_info_for_dispatch(self, task_id: str) -> list[TaskPushNotificationConfig]:
-        owner = self.owners.get(task_id)
-        return [] if owner is None else await self._of_task(owner, task_id)
+        caller = self.callers.get(task_id)
+        return [] if caller is None else await _of_task(caller, task_id)
 
     @override
     async def delete_info(self, task_id: str, context: ServerCallContext, config_id: str | None = None) -> None:
-        await self._delete(self._caller(context).principal.owner, task_id, config_id)
+        await _delete(self._caller(context), task_id, config_id)
 
-    async def forget(self, task_id: str) -> None:
-        """Remove the addresses of a task that this process works on."""
-        if task_id in self.owners:
-            await self._delete(self.owners[task_id], task_id)
-
-    async def _delete(self, owner: Owner, task_id: str, config_id: str | None = None) -> None:
-        for config in await self._of_task(owner, task_id):
-            if config_id in (None, config.id):
-                await self._store(owner).adelete(_items(owner, task_id), short_digest(config.id))
-
-    async def _of_task(self, owner: Owner, task_id: str) -> list[TaskPushNotificationConfig]:
-        rows = await self._store(owner).asearch(_items(owner, task_id), limit=_OF_TASK)
-        return [ParseDict(row.value["config"], TaskPushNotificationConfig()) for row in reversed(rows)]
-
-    def _store(self, owner: Owner) -> Any:
-        return self._tk.for_owner(owner).store
+    async def end(self, task_id: str, *, ends: bool) -> None:
+        """Work on a task no longer; one that *ends* needs no addresses any more."""
+        caller = self.callers.pop(task_id, None)
+        if caller is not None and ends:
+            await _delete(caller, task_id)
 
 
-def _items(owner: Owner, *task_ids: str) -> tuple[str, ...]:
-    """Return the namespace of the addresses of an owner, or of a task of the owner."""
-    return "users", owner.label, "gateway", "a2a_push", *map(short_digest, task_ids)
+def _items(caller: Caller, *task_ids: str) -> OwnerItems:
+    """Return the addresses of an owner, or of a task of the owner."""
+    return OwnerItems(caller.tk, "a2a_push", *map(short_digest, task_ids))
+
+
+async def _of_task(caller: Caller, task_id: str) -> list[TaskPushNotificationConfig]:
+    rows = await _items(caller, task_id).list(limit=_OF_TASK)
+    return [ParseDict(row["config"], TaskPushNotificationConfig()) for row in reversed(rows)]
+
+
+async def _delete(caller: Caller, task_id: str, config_id: str | None = None) -> None:
+    for config in await _of_task(caller, task_id):
+        if config_id in (None, config.id):
+            await _items(caller, task_id).delete(config.id)
 
 
 class PushNotifications(BasePushNotificationSender):
     """Tells the addresses of a task its changes of state, and forgets them at its end.
 
     Args:
-        caller: Returns the program that makes a call.
-        tk: The memory.
+        configs: The addresses.
         transport: Sends; ``None``: to public addresses only.
     """
 
-    def __init__(
-        self,
-        caller: Callable[[ServerCallContext], Caller],
-        tk: Threadkeep,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self.configs = PushConfigs(caller, tk)
+    def __init__(self, configs: PushConfigs, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._configs = configs
         self._http = httpx.AsyncClient(transport=transport or PublicTransport(), trust_env=False)
-        super().__init__(self._http, self.configs)
+        super().__init__(self._http, configs)
         _logger.disabled = True  # it writes addresses, which may hold secrets; the transport says what failed
 
     async def aclose(self) -> None:
@@ -129,7 +117,5 @@ class PushNotifications(BasePushNotificationSender):
         if not isinstance(event, Task | TaskStatusUpdateEvent):
             return  # the parts of a text are for streams
         await super().send_notification(task_id, event)
-        if event.status.state in TERMINAL_TASK_STATES:
-            await self.configs.forget(task_id)
         if event.status.state not in RUNNING:
-            self.configs.owners.pop(task_id, None)
+            await self._configs.end(task_id, ends=event.status.state in TERMINAL_TASK_STATES)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from a2a.helpers.proto_helpers import new_data_part
+from a2a.helpers.proto_helpers import new_data_message
 from a2a.server.tasks import InMemoryTaskStore, TaskStore
-from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Message, Role, Task, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskState, TaskStatus
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
 from threadkeep.clock import SystemClock
 from threadkeep.errors import RestartingError
-from threadkeep.gateway.operations import Caller
-from threadkeep.ids import new_id, short_digest
+from threadkeep.gateway.owner_items import OwnerItems
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from a2a.server.context import ServerCallContext
 
+    from threadkeep.gateway.operations import Caller
     from threadkeep.identity import Owner
 
 MINUTES: Final = 24 * 60
@@ -61,48 +61,58 @@ class StoredTasks(TaskStore):
 
     @override
     async def save(self, task: Task, context: ServerCallContext) -> None:
-        place = self._require(context).principal.owner, task.id
+        caller = self._admit(context)
+        place = caller.principal.owner, task.id
         before = self._working.pop(place, None)
         if task.status.state in RUNNING:
             self._working[place] = _copy(task)
         if before is None or before.status.state != task.status.state:
-            await self._put(task, context)
+            await _put(caller, task)
 
     @override
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        owner = self._require(context).principal.owner
-        if (working := self._working.get((owner, task_id))) is not None:
+        caller = self._admit(context)
+        if (working := self._working.get((caller.principal.owner, task_id))) is not None:
             return _copy(working)
-        return await self._settled(await self._stored(task_id, context), context)
+        return await self._settled(caller, await _get(caller, task_id))
 
-    async def _put(self, task: Task, context: ServerCallContext) -> None:
-        store, namespace = self._items(context)
-        await store.aput(namespace, short_digest(task.id), {"task": MessageToDict(task)}, index=False, ttl=MINUTES)
+    @override
+    async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        found = InMemoryTaskStore(lambda _: "")  # filters, orders and pages as every task store does
+        for task in await self._all(self._admit(context)):
+            await found.save(task, context)
+        return await found.list(params, context)
 
-    async def _stored(self, task_id: str, context: ServerCallContext) -> Task | None:
-        store, namespace = self._items(context)
-        item = await store.aget(namespace, short_digest(task_id))
-        return None if item is None else ParseDict(item.value["task"], Task())
+    @override
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        caller = self._admit(context)
+        self._working.pop((caller.principal.owner, task_id), None)
+        await _items(caller).delete(task_id)
 
-    async def _settled(self, task: Task | None, context: ServerCallContext) -> Task | None:
+    async def _all(self, caller: Caller) -> Sequence[Task]:
+        """Return the tasks that were changed last."""
+        owner = caller.principal.owner
+        mine = {task_id: _copy(task) for (of, task_id), task in self._working.items() if of == owner}
+        stored = [_parse(row) for row in await _items(caller).list(limit=_LISTED)]
+        others = await asyncio.gather(*(self._settled(caller, task) for task in stored if task.id not in mine))
+        return [*mine.values(), *(task for task in others if task is not None)]
+
+    async def _settled(self, caller: Caller, task: Task | None) -> Task | None:
         """Return *task*; one that no process works on has failed, and is kept as such."""
-        if task is None or await self._is_alive(task, context):
+        if task is None or await self._is_alive(caller, task):
             return task
         await asyncio.sleep(_ENDING_SECONDS)  # its process may be writing how it has ended
-        again = await self._stored(task.id, context)
-        if again is None or again.status != task.status or await self._is_alive(again, context):
+        again = await _get(caller, task.id)
+        if again is None or again.status != task.status or await self._is_alive(caller, again):
             return again
         told = {"code": RestartingError.code, "message": "The process of the turn has ended. Send the message again."}
-        status = TaskStatus(state=TaskState.TASK_STATE_FAILED)
-        status.timestamp.GetCurrentTime()
-        message = Message(message_id=new_id(), task_id=again.id, context_id=again.context_id, role=Role.ROLE_AGENT)
-        message.parts.append(new_data_part(told))
-        status.message.CopyFrom(message)
-        again.status.CopyFrom(status)
-        await self._put(again, context)
+        message = new_data_message(told, context_id=again.context_id, task_id=again.id)
+        again.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_FAILED, message=message))
+        again.status.timestamp.GetCurrentTime()
+        await _put(caller, again)
         return again
 
-    async def _is_alive(self, task: Task, context: ServerCallContext) -> bool:
+    async def _is_alive(self, caller: Caller, task: Task) -> bool:
         """Return whether *task* is not in progress, or a process works on it or may wait for its thread."""
         state, run_id = task.status.state, str(task.metadata[RUN]) if RUN in task.metadata else ""
         if state not in RUNNING:
@@ -110,39 +120,29 @@ class StoredTasks(TaskStore):
         age = SystemClock().now().timestamp() - task.status.timestamp.ToSeconds()
         if state == TaskState.TASK_STATE_SUBMITTED and age < _WAITING_SECONDS:
             return True
-        return await self._at_work(self._require(context).principal.owner, run_id)
+        return await self._at_work(caller.principal.owner, run_id)
 
-    @override
-    async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
-        found = InMemoryTaskStore(lambda _: "")  # filters, orders and pages as every task store does
-        for task in await self._all(context):
-            await found.save(task, context)
-        return await found.list(params, context)
-
-    @override
-    async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        self._working.pop((self._require(context).principal.owner, task_id), None)
-        store, namespace = self._items(context)
-        await store.adelete(namespace, short_digest(task_id))
-
-    async def _all(self, context: ServerCallContext) -> list[Task]:
-        """Return the tasks that were changed last."""
-        owner = self._require(context).principal.owner
-        store, namespace = self._items(context)
-        mine = {task_id: _copy(task) for (of, task_id), task in self._working.items() if of == owner}
-        rows = await store.asearch(namespace, limit=_LISTED)
-        stored = [ParseDict(row.value["task"], Task()) for row in rows]
-        others = await asyncio.gather(*(self._settled(task, context) for task in stored if task.id not in mine))
-        return [*mine.values(), *(task for task in others if task is not None)]
-
-    def _require(self, context: ServerCallContext) -> Caller:
+    def _admit(self, context: ServerCallContext) -> Caller:
         caller = self._caller(context)
         caller.require("chat")
         return caller
 
-    def _items(self, context: ServerCallContext) -> tuple[Any, tuple[str, ...]]:
-        caller = self._caller(context)
-        return caller.tk.store, ("users", caller.principal.owner.label, "gateway", "a2a")
+
+def _items(caller: Caller) -> OwnerItems:
+    return OwnerItems(caller.tk, "a2a")
+
+
+async def _put(caller: Caller, task: Task) -> None:
+    await _items(caller).put(task.id, {"task": MessageToDict(task)}, minutes=MINUTES)
+
+
+async def _get(caller: Caller, task_id: str) -> Task | None:
+    value = await _items(caller).get(task_id)
+    return None if value is None else _parse(value)
+
+
+def _parse(value: dict[str, Any]) -> Task:
+    return ParseDict(value["task"], Task())
 
 
 def _copy(task: Task) -> Task:

@@ -20,8 +20,9 @@ from typing_extensions import override
 from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.auth import admit
+from threadkeep.gateway.owner_items import OwnerItems
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.ids import digest, short_digest
+from threadkeep.ids import digest
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -112,8 +113,7 @@ class KeptAnswers:
     """
 
     def __init__(self, tk: Threadkeep, owner: Owner) -> None:
-        self._store: Any = tk.for_owner(owner).store
-        self._namespace = ("users", owner.label, "gateway", "idempotency")
+        self._items = OwnerItems(tk.for_owner(owner), "idempotency")
 
     async def find(self, key: RequestKey) -> dict[str, Any] | None:
         """Return what is kept under a key, or None.
@@ -121,51 +121,41 @@ class KeptAnswers:
         Raises:
             ProblemError: Another request has the key.
         """
-        item = await self._store.aget(self._namespace, short_digest(key.key))
-        if item is None:
-            return None
-        require_same(item.value, key)
-        return item.value
+        value = await self._items.get(key.key)
+        if value is not None:
+            require_same(value, key)
+        return value
 
     async def claim(self, key: RequestKey, value: dict[str, Any]) -> KeyClaim | None:
         """Keep *value* under a key that nothing is kept under; ``None``: another request has the key."""
         value = {"fingerprint": key.fingerprint, **value}
-        if not await self._store.aput_new(self._namespace, short_digest(key.key), value, ttl=CLAIM_MINUTES):
-            return None
-        return KeyClaim(self, key, value)
-
-    async def put(self, key: RequestKey, value: dict[str, Any], *, minutes: float) -> None:
-        """Keep *value* under a key that was claimed."""
-        await self._store.aput(self._namespace, short_digest(key.key), value, index=False, ttl=minutes)
-
-    async def delete(self, key: RequestKey) -> None:
-        """Keep nothing under a key any more."""
-        await self._store.adelete(self._namespace, short_digest(key.key))
+        is_new = await self._items.put_new(key.key, value, minutes=CLAIM_MINUTES)
+        return KeyClaim(self._items, key, value) if is_new else None
 
 
 class KeyClaim:
     """A claimed key: renewed until :meth:`keep` or :meth:`release`. If the storage fails, the log says so.
 
     Args:
-        answers: Where it is kept.
+        items: Where it is kept.
         key: The key.
         value: What is kept under it.
     """
 
-    def __init__(self, answers: KeptAnswers, key: RequestKey, value: dict[str, Any]) -> None:
-        self._answers = answers
-        self._key = key
+    def __init__(self, items: OwnerItems, key: RequestKey, value: dict[str, Any]) -> None:
+        self._items = items
+        self._key = key.key
         self._value = value
         self._renewing = asyncio.create_task(self._renew())
 
     async def keep(self, **answer: Any) -> None:
         """Keep the answer; if that fails, the request had its effect all the same."""
         value = {**self._value, **answer}
-        await self._end(self._answers.put(self._key, value, minutes=MINUTES), "The answer is not kept")
+        await self._end(self._items.put(self._key, value, minutes=MINUTES), "The answer is not kept")
 
     async def release(self) -> None:
         """Free the key of a request that was refused, or failed."""
-        await self._end(self._answers.delete(self._key), "The key stays claimed")
+        await self._end(self._items.delete(self._key), "The key stays claimed")
 
     def stop(self) -> None:
         """Renew the claim no longer."""
@@ -179,7 +169,7 @@ class KeyClaim:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            put = self._answers.put(self._key, self._value, minutes=CLAIM_MINUTES)
+            put = self._items.put(self._key, self._value, minutes=CLAIM_MINUTES)
             await self._try(put, "The claim was not renewed")
 
     async def _try(self, write: Coroutine[Any, Any, None], failure: str) -> None:

@@ -5,7 +5,7 @@ The statement of a program is never the user's own word: it is proposed, unless 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
@@ -326,6 +326,16 @@ class Operation:
     changes: bool = False
     destroys: bool = False
 
+    @property
+    def argument_schema(self) -> dict[str, Any]:
+        """The JSON schema of what it takes. Do not change it: it is shared."""
+        return _schema_of(self.arguments, "validation")
+
+    @property
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON schema of what it returns. Do not change it: it is shared."""
+        return _schema_of(self.result, "serialization")
+
     async def call(self, caller: Caller, arguments: object) -> BaseModel:
         """Check the scope and the arguments, and run.
 
@@ -342,7 +352,7 @@ class Operation:
         return await self.run(caller, parse_arguments(self.arguments, arguments))
 
 
-OPERATIONS: Final = (
+_OPERATIONS: Final = (
     Operation(
         "search_memory",
         "Search memory",
@@ -432,8 +442,9 @@ OPERATIONS: Final = (
         changes=True,
     ),
 )
-"""What programs do with the memory of a user."""
 
+OPERATIONS: Final[Mapping[str, Operation]] = {operation.name: operation for operation in _OPERATIONS}
+"""What programs do with the memory of a user, by name."""
 
 PROPOSE_FORGETTING: Final = Operation(
     "propose_forgetting",
@@ -463,8 +474,8 @@ def parse_arguments(model: type[BaseModel], arguments: object) -> BaseModel:
 
 
 @cache
-def schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-    """Return the JSON schema of *model*; of a description, the first sentence stays. Do not change it: it is shared."""
+def _schema_of(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> dict[str, Any]:
+    """Return the JSON schema of *model*; of a description, the first sentence stays."""
     schema = model.model_json_schema(mode=mode)
     for part in (schema, *schema.get("$defs", {}).values()):
         part["description"] = part["description"].partition("\n")[0]

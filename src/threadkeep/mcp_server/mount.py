@@ -12,8 +12,9 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from typing_extensions import override
 
-from threadkeep.gateway.auth.resources import METADATA, ProtectedResource, restarting, sender_with_status
+from threadkeep.gateway.auth.resources import METADATA, ProtectedResource
 from threadkeep.gateway.problems import problem
 from threadkeep.mcp_server.server import McpServer, create_server
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastapi import FastAPI
-    from starlette.types import Receive, Scope, Send
 
     from threadkeep.gateway.app import Gateway
     from threadkeep.gateway.principals import Principal
@@ -43,7 +43,7 @@ def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextMa
     return endpoint.running
 
 
-class McpEndpoint:
+class McpEndpoint(ProtectedResource):
     """Answers the requests at ``/mcp``.
 
     Args:
@@ -51,43 +51,26 @@ class McpEndpoint:
     """
 
     def __init__(self, gateway: Gateway) -> None:
-        self._settings = gateway.settings
-        self._resource = ProtectedResource(gateway.settings, PATH)
-        self._server = create_server(gateway.tk, _principal, self._resource.deny)
+        super().__init__(gateway.settings, PATH)
+        self._server = create_server(gateway.tk, _principal, self.refuse)
         self._security = TransportSecurityMiddleware(_security(gateway.settings))
-        self._manager: StreamableHTTPSessionManager | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Answer requests inside the context."""
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():
-            self._manager = manager
+            self.app = manager.handle_request
             yield
-        self._manager = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request.
-
-        Raises:
-            ProblemError: The owner has made too many requests, or the issuer is unreachable.
-            ThreadkeepError: The owner is suspended, or the storage is away.
-        """
-        request = Request(scope, receive)
-        refused = await self._refusal(request)
-        if refused is not None or self._manager is None:
-            refused = refused or restarting()
-            await refused(scope, receive, send)
-            return
-        await self._manager.handle_request(scope, receive, sender_with_status(request, send))
+        self.app = None
 
     async def metadata(self, request: Request) -> Response:
         """Return the metadata of the protected resource, as RFC 9728 says."""
         refused = await self._security.validate_request(request)
         return refused or JSONResponse(
             {
-                "resource": f"{self._resource.origin(request)}{PATH}",
-                "authorization_servers": list(self._settings.issuers),
+                "resource": f"{self.origin(request)}{PATH}",
+                "authorization_servers": list(self.settings.issuers),
                 "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
                 "resource_name": "Threadkeep",
@@ -95,9 +78,9 @@ class McpEndpoint:
             headers={"Access-Control-Allow-Origin": "*"},
         )
 
-    async def _refusal(self, request: Request) -> Response | None:
-        """Return why a request is not answered, or None."""
-        refused = await self._security.validate_request(request) or await self._resource.refusal(request)
+    @override
+    async def refusal(self, request: Request) -> Response | None:
+        refused = await self._security.validate_request(request) or await super().refusal(request)
         if refused is None and request.method != "POST":
             detail = "There are no sessions: each POST is answered by itself."
             return problem(405, "method_not_allowed", detail, headers={"Allow": "POST"})

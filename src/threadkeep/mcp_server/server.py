@@ -12,9 +12,9 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.shared.exceptions import McpError
 
 import threadkeep
-from threadkeep.errors import MemoryNotFoundError, ScopeRequiredError
+from threadkeep.errors import MemoryNotFoundError
 from threadkeep.gateway.bodies import memory_body
-from threadkeep.gateway.operations import OPERATIONS, Caller, ListedBody, Operation, schema_of
+from threadkeep.gateway.operations import OPERATIONS, Caller, ListedBody, Operation
 from threadkeep.gateway.public_errors import NOT_FOUND, UNPROCESSABLE, PublicError, public_error
 from threadkeep.observability import log
 
@@ -44,7 +44,6 @@ _PROFILE: Final = f"{_SCHEME}profile"
 _RECENT: Final = f"{_SCHEME}recent"
 _PROFILE_MEMORIES: Final = 100
 _RECENT_MEMORIES: Final = 20
-_BY_NAME: Final = {operation.name: operation for operation in OPERATIONS}
 _RESOURCES: Final = [
     types.Resource.model_validate(
         {"uri": _PROFILE, "name": "profile", "title": "Profile", "mimeType": "text/markdown"}
@@ -75,19 +74,21 @@ _PROMPTS: Final = [
 
 
 def create_server(
-    tk: Threadkeep, principal: Callable[[McpServer], Principal], deny: Callable[[Any, str], None] | None = None
+    tk: Threadkeep, principal: Callable[[McpServer], Principal], refuse: Callable[[Any, Exception], None] | None = None
 ) -> McpServer:
     """Return the server.
 
     Args:
         tk: The memory.
         principal: Returns who makes the request that the server answers.
-        deny: Called with an HTTP request that lacks a scope, and with that scope.
+        refuse: Called with an HTTP request that fails, and with its error.
     """
     server: McpServer = Server("threadkeep", threadkeep.__version__, INSTRUCTIONS)
-    answers = _Answers(server, tk, principal, deny)
+    answers = _Answers(server, tk, principal, refuse)
     handlers = server.request_handlers
-    handlers[types.ListToolsRequest] = _constant(types.ListToolsResult(tools=[_tool(one) for one in OPERATIONS]))
+    handlers[types.ListToolsRequest] = _constant(
+        types.ListToolsResult(tools=[_tool(one) for one in OPERATIONS.values()])
+    )
     handlers[types.CallToolRequest] = answers.call_tool
     handlers[types.ListResourcesRequest] = _constant(types.ListResourcesResult(resources=_RESOURCES))
     handlers[types.ListResourceTemplatesRequest] = _constant(
@@ -111,8 +112,8 @@ def _tool(operation: Operation) -> types.Tool:
         name=operation.name,
         title=operation.title,
         description=operation.description,
-        inputSchema=schema_of(operation.arguments, "validation"),
-        outputSchema=schema_of(operation.result, "serialization"),
+        inputSchema=operation.argument_schema,
+        outputSchema=operation.result_schema,
         annotations=types.ToolAnnotations(
             title=operation.title,
             readOnlyHint=not operation.changes,
@@ -131,12 +132,12 @@ class _Answers:
         server: McpServer,
         tk: Threadkeep,
         principal: Callable[[McpServer], Principal],
-        deny: Callable[[Any, str], None] | None,
+        refuse: Callable[[Any, Exception], None] | None,
     ) -> None:
         self._server = server
         self._tk = tk
         self._principal = principal
-        self._deny = deny
+        self._refuse = refuse
 
     def _caller(self) -> Caller:
         principal = self._principal(self._server)
@@ -151,7 +152,7 @@ class _Answers:
 
     async def call_tool(self, request: types.CallToolRequest) -> types.ServerResult:
         """Return the result of a tool; an error of ours is a result, too."""
-        operation = _BY_NAME.get(request.params.name)
+        operation = OPERATIONS.get(request.params.name)
         if operation is None:
             raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message="There is no such tool."))
         try:
@@ -217,8 +218,8 @@ class _Answers:
 
     def _shown(self, error: Exception) -> PublicError:
         """Return what the client sees of *error*; over HTTP, a missing scope changes the status, too."""
-        if isinstance(error, ScopeRequiredError) and self._deny is not None:
-            self._deny(self._server.request_context.request, str(error.details["scope"]))
+        if self._refuse is not None:
+            self._refuse(self._server.request_context.request, error)
         return public_error(error)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 
-from threadkeep.errors import OwnerRequiredError
+from threadkeep.errors import OwnerRequiredError, ScopeRequiredError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.problems import ProblemError, problem
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import Message, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from threadkeep.gateway.settings import GatewaySettings
 
@@ -21,16 +21,34 @@ METADATA: Final = "/.well-known/oauth-protected-resource"
 
 
 class ProtectedResource:
-    """An address that only requests of users reach.
+    """The address of a protocol, which only requests of users reach.
 
     Args:
         settings: The settings of the gateway.
         path: The path of the resource, if its metadata are served as RFC 9728 says.
+
+    Attributes:
+        app: What answers the requests; ``None``: the application starts or stops.
     """
 
     def __init__(self, settings: GatewaySettings, path: str | None = None) -> None:
-        self._settings = settings
+        self.settings = settings
+        self.app: ASGIApp | None = None
         self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request.
+
+        Raises:
+            ProblemError: The owner has made too many requests, or the issuer is unreachable.
+            ThreadkeepError: The owner is suspended, or the storage is away.
+        """
+        request = Request(scope, receive)
+        answer = await self.refusal(request) or self.app
+        if answer is None:
+            detail = "The server is starting or stopping."
+            answer = problem(503, "restarting", detail, headers={"Retry-After": "1"})
+        await answer(scope, receive, _sender_with_status(request, send))
 
     async def refusal(self, request: Request) -> Response | None:
         """Count a request of a user and return None, or return the answer to a request without a user.
@@ -47,30 +65,25 @@ class ProtectedResource:
 
     def origin(self, request: Request) -> str:
         """Return the address of the gateway for the client that makes *request*."""
-        return self._settings.public_url or str(request.base_url).rstrip("/")
+        return self.settings.public_url or str(request.base_url).rstrip("/")
 
-    def deny(self, request: Request, scope: str) -> None:
-        """Make the status of the answer to *request* 403, and name the scope that it needs."""
-        challenge = self._challenge(request, 'error="insufficient_scope"', f'scope="{scope}"')
-        request.state.override = (403, {"WWW-Authenticate": challenge})
-
-    def limit(self, request: Request, error: ProblemError) -> None:
-        """Make the status of the answer to *request* that of *error*, and say when to try again."""
-        after = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-        request.state.override = (error.status, after)
+    def refuse(self, request: Request, error: Exception) -> None:
+        """Give the answer to *request* the status of *error*: of a missing scope, which is named, or of a limit."""
+        if isinstance(error, ScopeRequiredError):
+            scope = f'scope="{error.details["scope"]}"'
+            challenge = self._challenge(request, 'error="insufficient_scope"', scope)
+            request.state.override = (403, {"WWW-Authenticate": challenge})
+        elif isinstance(error, ProblemError):
+            after = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+            request.state.override = (error.status, after)
 
     def _challenge(self, request: Request, *parts: str) -> str:
-        if self._settings.issuers and self._path is not None:
+        if self.settings.issuers and self._path is not None:
             parts = (*parts, f'resource_metadata="{self.origin(request)}{METADATA}{self._path}"')
         return " ".join(("Bearer", ", ".join(parts))).strip()
 
 
-def restarting() -> Response:
-    """Return the answer of a protocol while the application starts or stops."""
-    return problem(503, "restarting", "The server is starting or stopping.", headers={"Retry-After": "1"})
-
-
-def sender_with_status(request: Request, send: Send) -> Send:
+def _sender_with_status(request: Request, send: Send) -> Send:
     """Return what sends the answer to *request* with the status that it was given, if any."""
 
     async def send_checked(message: Message) -> None:

@@ -13,6 +13,7 @@ from threadkeep.errors import OwnerMismatchError
 from threadkeep.gateway.inputs import Reader, Writer, approver, client_of
 from threadkeep.gateway.langgraph_api.bodies import Body, Offset, Page
 from threadkeep.gateway.langgraph_api.states import answer
+from threadkeep.gateway.owner_items import is_internal
 from threadkeep.gateway.principals import Principal
 from threadkeep.identity import OWNED_ROOTS
 
@@ -21,9 +22,6 @@ router = APIRouter(prefix="/store")
 ME: Final = "me"
 MEMORIES: Final = "memories"
 """The root of the memories: what an agent uses."""
-
-_INTERNAL: Final = "gateway"
-"""Below ``("users", label)``: what the gateway keeps of a user."""
 
 
 class PutBody(Body):
@@ -100,7 +98,7 @@ async def search(body: ItemsBody, request: Request, principal: Reader) -> Respon
     prefix = _own(body.namespace_prefix, principal)
     options = body.model_dump(exclude={"namespace_prefix"})
     items = await client_of(request, principal).store.asearch(prefix, **options)
-    shown = [{**_item(item, principal), "score": item.score} for item in items if not _is_internal(item.namespace)]
+    shown = [{**_item(item, principal), "score": item.score} for item in items if not is_internal(item.namespace)]
     return answer({"items": shown})
 
 
@@ -110,7 +108,7 @@ async def namespaces(body: NamespacesBody, request: Request, principal: Reader) 
     prefix = None if not body.prefix else _named(body.prefix, principal)
     options = body.model_dump(exclude={"prefix"})
     listed = await client_of(request, principal).store.alist_namespaces(prefix=prefix, **options)
-    return answer({"namespaces": [_shown(one, principal) for one in listed if not _is_internal(one)]})
+    return answer({"namespaces": [_shown(one, principal) for one in listed if not is_internal(one)]})
 
 
 def _named(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
@@ -127,7 +125,7 @@ def _own(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
         OwnerMismatchError: The gateway keeps its own items there; the store refuses those of others.
     """
     named = _named(labels, principal) if labels else ()
-    if _is_internal(named):
+    if is_internal(named):
         msg = "This namespace is the gateway's own."
         raise OwnerMismatchError(msg)
     return named
@@ -144,10 +142,6 @@ def _approved(value: dict[str, Any], principal: Principal) -> dict[str, Any]:
     if by is None:
         return value
     return {**value, "approval": {**given, "by": by} if isinstance(given, dict) else given}
-
-
-def _is_internal(labels: tuple[str, ...]) -> bool:
-    return labels[:1] == ("users",) and labels[2:3] == (_INTERNAL,)
 
 
 def _shown(labels: tuple[str, ...], principal: Principal) -> list[str]:
