@@ -34,12 +34,7 @@ SKILLS: Final[Mapping[str, Operation]] = {
 
 @dataclass(frozen=True, slots=True)
 class SkillCall:
-    """A call of a skill.
-
-    Attributes:
-        name: The skill.
-        arguments: What it is given.
-    """
+    """A call of a skill, with the arguments as the client gave them."""
 
     name: str
     arguments: Any

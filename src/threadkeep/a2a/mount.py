@@ -59,11 +59,7 @@ def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextMa
 
 
 class A2aEndpoint(ProtectedResource):
-    """Answers the requests at ``/a2a``.
-
-    Args:
-        gateway: What the routes share.
-    """
+    """Answers the requests at ``/a2a``."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway.settings)
@@ -102,12 +98,7 @@ class _CallContexts(DefaultServerCallContextBuilder):
 
 
 class GatewayRequests(DefaultRequestHandler):
-    """Answers the requests of users.
-
-    Args:
-        gateway: What the routes share.
-        resource: Gives the answer to a refused request its status.
-    """
+    """Answers the requests of users; *resource* gives the answer to a refused one its status."""
 
     def __init__(self, gateway: Gateway, resource: ProtectedResource) -> None:
         self._gateway = gateway

@@ -44,11 +44,7 @@ def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextMa
 
 
 class McpEndpoint(ProtectedResource):
-    """Answers the requests at ``/mcp``.
-
-    Args:
-        gateway: What the routes share.
-    """
+    """Answers the requests at ``/mcp``."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway.settings, PATH)

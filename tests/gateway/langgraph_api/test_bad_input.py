@@ -25,6 +25,7 @@ INVALID: Final[list[dict[str, Any]]] = [
     {"input": [1]},
     {"input": None, "command": {"update": {"count": "one"}}},
     {"input": None, "command": {"update": [["count", "one"]]}},
+    {"input": None, "command": {"update": [["count", "one"], ["count", 1]]}},
     {"input": None, "command": {}},
     {"input": None, "command": {"goto": "nowhere"}},
     {"input": None, "command": {"goto": {"node": "talk", "more": 1}}},

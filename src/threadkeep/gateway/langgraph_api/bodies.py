@@ -38,6 +38,8 @@ Keys = Annotated[dict[str, Any], _refusing("__", "langgraph_", "threadkeep_", na
 
 Metadata = Annotated[dict[str, Any], _refusing("threadkeep_")]
 Page = Annotated[int, Field(ge=1, le=1_000)]
+"""How many rows are listed."""
+
 Offset = Annotated[int, Field(ge=0, le=100_000)]
 
 
@@ -72,6 +74,10 @@ class PlacedBody(Body):
         return self.checkpoint or CheckpointBody(checkpoint_id=self.checkpoint_id)
 
 
+def _as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
 class SendBody(Body):
     """A node to go to, with an input of its own."""
 
@@ -79,16 +85,12 @@ class SendBody(Body):
     input: Any = None
 
 
-def _as_list(steps: Any) -> list[Any]:
-    return cast("list[Any]", steps) if isinstance(steps, list) else [steps] if steps else []
-
-
 class CommandBody(Body):
     """What a run continues with, instead of an input."""
 
     update: dict[str, Any] | list[tuple[str, Any]] | None = None
     resume: Any = None
-    goto: Annotated[list[SendBody | str], BeforeValidator(_as_list)] = []
+    goto: Annotated[list[SendBody | str], BeforeValidator(lambda goto: _as_list(goto) if goto else [])] = []
 
     @model_validator(mode="after")
     def _require_part(self) -> Self:
@@ -115,7 +117,7 @@ class GraphRunBody(PlacedBody):
     assistant_id: str
     input: Any = None
     command: CommandBody | None = None
-    stream_mode: StreamMode | list[StreamMode] = "values"
+    stream_mode: Annotated[frozenset[StreamMode], BeforeValidator(_as_list)] = frozenset({"values"})
     stream_subgraphs: bool = False
     stream_resumable: bool = False  # every stream is
     metadata: Metadata | None = None
@@ -133,11 +135,6 @@ class GraphRunBody(PlacedBody):
     webhook: str | None = None
     after_seconds: float | None = None
     feedback_keys: list[str] | None = None
-
-    def modes(self) -> frozenset[str]:
-        """Return the stream modes."""
-        modes = self.stream_mode
-        return frozenset({modes} if isinstance(modes, str) else modes)
 
     @model_validator(mode="after")
     def _require_one(self) -> Self:

@@ -50,7 +50,7 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str) -> GraphCall:
         config={**kept, "metadata": metadata},
         configurable={**config.configurable, **place_keys(body.place(), thread_id)},
         options=_options(graph, body),
-        events=GraphEvents(body.modes(), subgraphs=body.stream_subgraphs),
+        events=GraphEvents(body.stream_mode, subgraphs=body.stream_subgraphs),
         strategy=body.multitask_strategy or "enqueue",
         answers=resume is not None,
         answered=_answered(resume),
@@ -70,10 +70,9 @@ def require_fitting(graph: Any, body: GraphRunBody, stored: CheckpointTuple | No
     """
     if body.input is None and body.command is None and stored is None:
         raise _invalid("the thread has no state to continue from, and there is no input")
-    given = body.input if body.command is None else body.command.update
-    if body.command is not None and isinstance(given, list):
-        given = dict(cast("list[tuple[str, Any]]", given))
-    _require_values(graph, given, stored)
+    update = None if body.command is None else body.command.update
+    for values in [dict([pair]) for pair in update] if isinstance(update, list) else [update or body.input]:
+        _require_values(graph, values, stored)
 
 
 def require_update(graph: Any, body: UpdateBody, stored: CheckpointTuple | None) -> None:

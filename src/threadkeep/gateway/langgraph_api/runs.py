@@ -17,7 +17,7 @@ from threadkeep.gateway.events import HEARTBEAT, encode_event, encode_json
 from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, ThreadPath, User
 from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
-from threadkeep.gateway.langgraph_api.bodies import GraphRunBody, selected
+from threadkeep.gateway.langgraph_api.bodies import GraphRunBody, Offset, Page, selected
 from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
 from threadkeep.gateway.langgraph_api.events import GraphEvents
 from threadkeep.gateway.langgraph_api.states import answer, error_body, find_checkpoint
@@ -87,8 +87,8 @@ async def wait_once(body: GraphRunBody, request: Request, user: Starter) -> Resp
 async def list_runs(
     thread_id: ThreadPath,
     user: User,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    limit: Page = 10,
+    offset: Offset = 0,
     status: Annotated[str | None, Query(max_length=20)] = None,
     select: Annotated[list[str] | None, Query()] = None,
 ) -> Response:

@@ -19,6 +19,7 @@ from threadkeep.gateway.langgraph_api.bodies import (
     CountBody,
     GraphThreadBody,
     MetadataBody,
+    Page,
     SearchBody,
     StateAtBody,
     StatesBody,
@@ -173,12 +174,7 @@ async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> R
 
 
 @router.get("/{thread_id}/history")
-async def list_history(
-    thread_id: ThreadPath,
-    user: User,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
-    before: str | None = None,
-) -> Response:
+async def list_history(thread_id: ThreadPath, user: User, limit: Page = 10, before: str | None = None) -> Response:
     """List the states of a thread, newest first."""
     return await search_history(thread_id, StatesBody(limit=limit, before=before), user)
 
