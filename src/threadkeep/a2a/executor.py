@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from a2a.helpers.proto_helpers import new_data_part, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -18,7 +18,7 @@ from threadkeep.a2a.messages import AgentTurn, as_protocol_errors, read_message
 from threadkeep.a2a.tasks import RUN
 from threadkeep.errors import NothingToResumeError, RunNotFoundError
 from threadkeep.gateway.events import Event, decode_events
-from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
+from threadkeep.gateway.run_models import ChatRun, TurnRequest, describe_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from a2a.server.context import ServerCallContext
     from a2a.server.events import EventQueue
 
+    from threadkeep.client import Threadkeep
     from threadkeep.gateway.operations import Caller
     from threadkeep.gateway.runs import RunRegistry
+    from threadkeep.identity import Owner
 
 
 class TurnExecutor(AgentExecutor):
@@ -52,13 +54,14 @@ class TurnExecutor(AgentExecutor):
     @override
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task_id, context_id = context.task_id or "", context.context_id or ""
+        caller = self._caller(context.call_context)
         with as_protocol_errors():
-            run = await self._begin(context, context_id)
+            run = await self._begin(context, caller.principal.owner)
         if self._callers is not None:
-            self._callers[task_id] = self._caller(context.call_context)
+            self._callers[task_id] = caller
         if context.current_task is None:
             await event_queue.enqueue_event(_submitted(context, run))
-        await self._relay(run, TaskUpdater(event_queue, task_id, context_id))
+        await self._relay(run, TaskUpdater(event_queue, task_id, context_id), caller.tk)
 
     @override
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -69,9 +72,9 @@ class TurnExecutor(AgentExecutor):
                 await self._runs.cancel(caller.principal.owner, str(task.metadata[RUN]))
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
-    async def _begin(self, context: RequestContext, context_id: str) -> ChatRun:
+    async def _begin(self, context: RequestContext, owner: Owner) -> ChatRun:
         assert context.message is not None  # noqa: S101 - a task is executed for a message
-        turn, owner = read_message(context.message), self._caller(context.call_context).principal.owner
+        turn, context_id = read_message(context.message), context.context_id or ""
         assert isinstance(turn, AgentTurn)  # noqa: S101 - skills are answered before
         task = context.current_task
         if task is not None:
@@ -83,7 +86,7 @@ class TurnExecutor(AgentExecutor):
         assert isinstance(run, ChatRun)  # noqa: S101 - only a request with a key returns an earlier run
         return run
 
-    async def _relay(self, run: ChatRun, updater: TaskUpdater) -> None:
+    async def _relay(self, run: ChatRun, updater: TaskUpdater, tk: Threadkeep) -> None:
         """Report the events of *run* until its end; what is learnt afterwards is not waited for."""
         await run.began.wait()
         await updater.update_status(TaskState.TASK_STATE_WORKING, metadata={RUN: run.run_id})  # this one, if it answers
@@ -95,20 +98,22 @@ class TurnExecutor(AgentExecutor):
             for message_id, text in _texts([] if lost else events).items():
                 await updater.add_artifact([new_text_part(text)], message_id, "reply", append=message_id in begun)
                 begun.add(message_id)
-            for kind, data in events:
-                if kind in ("done", "error") or (kind == "reset" and data["status"] != "running"):
-                    if lost:
-                        await self._replace_artifact(run, updater)
-                    await _end(run, updater, kind, data)
-                    return
+            if any(kind in ("done", "error", "reset") for kind, _ in events) and run.status != "running":
+                break
+        else:
+            return  # the process ends; another one says so of the task
+        if lost:
+            await _replace_artifact(run, updater, tk)
+        await _end(run, updater)
 
-    async def _replace_artifact(self, run: ChatRun, updater: TaskUpdater) -> None:
-        """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
-        async for chunk in self._runs.follow(RunElsewhere(run.owner, run.run_id, run.thread_id)):
-            for kind, data in decode_events(chunk):
-                last = data["messages"][-1] if kind == "reset" and data["messages"] else None
-                if last is not None and last["role"] == "assistant":
-                    await updater.add_artifact([new_text_part(last["text"])], last["message_id"] or "reply", "reply")
+
+async def _replace_artifact(run: ChatRun, updater: TaskUpdater, tk: Threadkeep) -> None:
+    """Replace the text of a reply by what the thread has of it: events were dropped before they were read."""
+    with as_protocol_errors():
+        messages = await tk.threads.messages(run.thread_id)
+    for last in messages[-1:]:
+        if last.role == "assistant":
+            await updater.add_artifact([new_text_part(last.text)], last.message_id or "reply", "reply")
 
 
 def _texts(events: Iterable[Event]) -> dict[str, str]:
@@ -121,11 +126,10 @@ def _texts(events: Iterable[Event]) -> dict[str, str]:
     return texts
 
 
-async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:
+async def _end(run: ChatRun, updater: TaskUpdater) -> None:
     """Report the state in which *run* has ended."""
-    if kind == "error":
-        failure = {"code": data["code"], "message": data["message"]}
-        await updater.failed(updater.new_agent_message([new_data_part(failure)]))
+    if run.failure is not None:
+        await updater.failed(updater.new_agent_message([new_data_part(describe_error(run.failure))]))
     elif run.status == "interrupted":
         asked = {"interrupts": run.events.interrupts}
         await updater.requires_input(updater.new_agent_message([new_data_part(asked)]))
