@@ -19,6 +19,7 @@ from tests.gateway.test_serve import turn
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of, until
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.concurrency import Priority, current_priority
+from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.testing import Held, ScriptedModel
 
@@ -155,6 +156,7 @@ class TestDisconnects:
             run = next(iter(gateway.runs._runs.values()))
             await until(lambda: run.status == "done" and run.readers == 0)
 
+        monkeypatch.setattr("threadkeep.gateway.serve.STALLED_SECONDS", STALLED_SECONDS)
         async with gateway.client() as client:
             messages = (await client.get("/threads/t/messages")).json()["messages"]
         assert len(messages[-1]["text"]) == 20_000_000
@@ -238,14 +240,12 @@ class TestCancelling:
         here, other = (open_gateway(ScriptedModel(replies=(Held(release, "First."), "Later.")), url=url) for _ in "ab")
         holder = here if place == "in this process" else other
         async with holder.client() as client, other.client() as elsewhere, here.client() as canceller:
-            async with (
-                holder.stream(client, {"message": "Hello", "thread_id": "t"}) as events,
-                other.stream(elsewhere, {"message": "Never mind", "thread_id": "t"}) as waiting,
-            ):
+            async with holder.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
                 await until(lambda: holder.model.prompts)
-                run_id = (await anext(waiting)).data["run_id"]
-                stopped = await canceller.post(f"/runs/{run_id}/cancel")
-                rest = [event async for event in waiting]
+                async with other.stream(elsewhere, {"message": "Never mind", "thread_id": "t"}) as waiting:
+                    run_id = (await anext(waiting)).data["run_id"]
+                    stopped = await canceller.post(f"/runs/{run_id}/cancel")
+                    rest = [event async for event in waiting]
                 again = await canceller.post(f"/runs/{run_id}/cancel")
                 holder.call(release.set)
                 first = [event async for event in events]
