@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.world import ANA, LONG, facts, memories, room, rows, turn
+from tests.processes import PIPE, start_python
 from threadkeep.capture.queue import QueueTerms
 from threadkeep.capture.service import CaptureService
 from threadkeep.clock import SystemClock
@@ -91,8 +91,8 @@ class TestKilled:
 
 def run_and_kill(path: Path, *, first: int, lines: int) -> set[int]:
     """Run the victim until it acknowledged so many turns, kill it, and return which it did."""
-    command = [sys.executable, "-m", "tests.capture.victim", str(path), ANA.user_id, str(first)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as victim:
+    arguments = (path, ANA.user_id, str(first))
+    with start_python("-m", "tests.capture.victim", *arguments, cwd=ROOT, stdout=PIPE) as victim:
         assert victim.stdout is not None
         said = [victim.stdout.readline() for _ in range(lines)]
         victim.kill()

@@ -6,8 +6,6 @@ import asyncio
 import json
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 
 from tests.checkpoints.checkpoints import config_of, echo_graph, put, value_of
 from tests.checkpoints.conftest import Places
+from tests.processes import PIPE, PythonProcess, run_python, start_python
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import ThreadBusyError
 
@@ -109,9 +108,9 @@ def places_of(places: Places) -> dict[str, str]:
 
 
 @contextmanager
-def process(ahead: float, where: dict[str, str], task: str) -> Iterator[subprocess.Popen[str]]:
+def process(ahead: float, where: dict[str, str], task: str) -> Iterator[PythonProcess]:
     given = json.dumps([ahead, where, task])
-    with subprocess.Popen([sys.executable, "-c", ELSEWHERE, given], stdout=subprocess.PIPE, text=True) as process:
+    with start_python("-c", ELSEWHERE, given, stdout=PIPE) as process:
         try:
             yield process
         finally:
@@ -185,7 +184,7 @@ class TestClocksThatDiffer:
 class TestKilling:
     def test_nothing_acknowledged_is_lost(self, make: Callable[..., ThreadkeepCheckpointer], path: Path):
         """Killed between two of its writes, or inside one, a process leaves a file that reads and goes on."""
-        process = subprocess.Popen([sys.executable, "-c", WRITING, str(path)], stdout=subprocess.PIPE, text=True)
+        process = start_python("-c", WRITING, path, stdout=PIPE)
         assert process.stdout is not None
         for acknowledged in process.stdout:
             if int(acknowledged) >= 50:
@@ -212,8 +211,6 @@ class TestKilling:
 class TestForking:
     def test_forked_child_must_open_its_own(self, path: Path):
         """The parent's loop does not run in it; with one of its own it works, and the parent's goes on."""
-        program = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING, str(path)]
+        ended = run_python("-c", FORKING, path)
 
-        ended = subprocess.run(program, timeout=60, check=False, capture_output=True)
-
-        assert ended.returncode == 0, ended.stderr.decode()
+        assert ended.returncode == 0, ended.stderr

@@ -15,6 +15,7 @@ from typer.main import get_command
 
 import threadkeep
 from tests.command_line import CliRunner, Result
+from tests.processes import THREADKEEP, run_python
 from threadkeep.cli.main import app
 from threadkeep.errors import ThreadkeepError
 
@@ -151,8 +152,7 @@ def on_a_terminal(words: Sequence[str], reply: bytes) -> tuple[int, str]:
     terminal, stdin = os.openpty()
     try:
         os.write(terminal, reply)
-        program = [sys.executable, "-c", "from threadkeep.cli.main import main; main()", *words]
-        done = subprocess.run(program, stdin=stdin, capture_output=True, text=True, check=False, timeout=60)
+        done = run_python(*THREADKEEP, *words, stdin=stdin)
     finally:
         os.close(terminal)
         os.close(stdin)

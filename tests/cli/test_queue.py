@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ import pytest
 import threadkeep
 from tests.command_line import CliRunner
 from tests.fakes.model_server import Hang, ModelServer
+from tests.processes import PIPE, THREADKEEP, PythonProcess, start_python
 from threadkeep.capture.extractors import Extraction, Extractor
 from threadkeep.capture.models import Turn
 from threadkeep.cli.main import app
@@ -158,20 +158,13 @@ class TestWorker:
 
             said, _ = process.communicate(timeout=20)
 
-            assert (process.returncode, said) == (1, b"")
+            assert (process.returncode, said) == (1, "")
             assert len(tk.sync.queue.list()) == 1
 
 
-def started(*words: str, **environment: str) -> subprocess.Popen[bytes]:
-    program = "from threadkeep.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "worker", *words]
-    return subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE if words else None,
-        stderr=subprocess.DEVNULL,
-    )
+def started(*words: str, **environment: str) -> PythonProcess:
+    variables = {**os.environ, **environment}
+    return start_python(*THREADKEEP, "worker", *words, cwd=ROOT, env=variables, stdout=PIPE if words else None)
 
 
 def until_learnt(tk: threadkeep.Threadkeep) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from typer.testing import CliRunner
 
 import threadkeep
 from tests.documents.samples import archive, encrypted_office, pdf
+from tests.processes import PIPE, run_python, start_python
 from threadkeep.cli.main import app
 from threadkeep.collections.service import MAX_FILE_BYTES
 from threadkeep.errors import FileTypeUnsupportedError, FileUnreadableError, TooLargeError
@@ -161,11 +160,10 @@ def test_what_a_killed_ingestion_left_is_whole(tmp_path: Path):
         "        print(file.name, flush=True)\n"
     )
     for lines in (1, 7):
-        command = [sys.executable, "-c", program, url, str(folder)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        with start_python("-c", program, url, folder, stdin=PIPE, stdout=PIPE) as child:
             assert child.stdin is not None
             assert child.stdout is not None
-            child.stdin.write(b"\n" * (lines + 1))
+            child.stdin.write("\n" * (lines + 1))
             child.stdin.flush()
             names = [child.stdout.readline() for _ in range(lines)]
             os.kill(child.pid, signal.SIGKILL)
@@ -178,6 +176,6 @@ def test_what_a_killed_ingestion_left_is_whole(tmp_path: Path):
         assert {one.parts for one in documents} == {41}
         assert len(found) == 41 * len(documents)
 
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    run_python("-c", program, url, folder).check_returncode()
     with threadkeep.open(url, embedder="none") as tk:
         assert len(tk.sync.collections.list("files")) == 30

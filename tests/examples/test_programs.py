@@ -8,8 +8,6 @@ import html
 import inspect
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 
 import threadkeep
+from tests.processes import run_python
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -33,8 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(name: str, *arguments: str) -> str:
     """Start an example in a process of its own; return what it prints."""
-    command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = run_python(EXAMPLES / name, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ import httpx
 import pytest
 
 import threadkeep
-from tests.gateway.forking import start_command
 from tests.gateway.kept import Acknowledged, faults_of, until_learnt
 from tests.gateway.test_serve import ADDRESS, prepare_server, until_listening
 from tests.gateway.world import events_of
+from tests.processes import THREADKEEP, PythonProcess, start_python
 
 USERS = 4
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
@@ -31,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.linux]
 class Gateway:
     """A gateway, a process of its own."""
 
-    process: ForkServerProcess
+    process: PythonProcess
     origin: str
 
 
@@ -42,20 +41,19 @@ class Fleet:
     folder: Path
     environment: dict[str, str]
     gateways: list[Gateway] = field(default_factory=list[Gateway])
-    workers: list[ForkServerProcess] = field(default_factory=list[ForkServerProcess])
+    workers: list[PythonProcess] = field(default_factory=list[PythonProcess])
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def start_gateway(self) -> None:
         messages = self.folder / f"gateway-{next(self._numbers)}.txt"
-        process = start_command(
-            ["serve", "--port", "0", "--graph", "agent_module:graph"], self.folder, self.environment, messages
-        )
+        words = ("serve", "--port", "0", "--graph", "agent_module:graph")
+        process = _start(words, self.folder, self.environment, messages)
         self.gateways.append(Gateway(process, _origin_of(process, messages)))
 
     def start_worker(self) -> None:
         environment = {**self.environment, "THREADKEEP_CAPTURE_WORKERS": "2"}
         messages = self.folder / f"worker-{next(self._numbers)}.txt"
-        self.workers.append(start_command(["worker", "--concurrency", "2"], self.folder, environment, messages))
+        self.workers.append(_start(("worker", "--concurrency", "2"), self.folder, environment, messages))
 
     def end_gateway(self, number: signal.Signals) -> int:
         """Send the oldest gateway a signal, wait for its end, and return its exit code."""
@@ -65,22 +63,26 @@ class Fleet:
         return _end(self.workers.pop(0), number)
 
 
-def _origin_of(process: ForkServerProcess, messages: Path) -> str:
+def _start(words: tuple[str, ...], folder: Path, environment: dict[str, str], messages: Path) -> PythonProcess:
+    """Start ``threadkeep`` with *words*; what it writes to its error stream is in the file *messages*."""
+    with messages.open("w") as errors:
+        return start_python(*THREADKEEP, *words, cwd=folder, env=environment, stderr=errors.fileno())
+
+
+def _origin_of(process: PythonProcess, messages: Path) -> str:
     """Return the address of a gateway as soon as it listens."""
-    while process.is_alive():
-        if messages.exists() and (found := ADDRESS.search(messages.read_text())):
+    while process.poll() is None:
+        if found := ADDRESS.search(messages.read_text()):
             until_listening(found[1])
             return found[1]
-        process.join(0.05)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
     raise AssertionError(messages.read_text())
 
 
-def _end(process: ForkServerProcess, number: signal.Signals) -> int:
-    assert process.pid is not None
-    os.kill(process.pid, number)
-    process.join(60)
-    assert process.exitcode is not None
-    return process.exitcode
+def _end(process: PythonProcess, number: signal.Signals) -> int:
+    process.send_signal(number)
+    return process.wait(60)
 
 
 @contextmanager
@@ -204,7 +206,7 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.soak)])
 async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int):
     """A client whose stream was cut asks again; what was acknowledged before is there, once."""
     with fleet(tmp_path, postgres_url, gateways=2, workers=2) as running:

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,6 +20,7 @@ from typer.testing import CliRunner
 import threadkeep
 from tests.capture.world import FailingExtractor
 from tests.moving.conversation_files import START, chatgpt, claude, slack, whatsapp, write_json, write_zip
+from tests.processes import PIPE, start_python
 from threadkeep.cli.main import app
 from threadkeep.clock import SystemClock
 from threadkeep.container import Container
@@ -389,7 +388,7 @@ class TestRepeating:
             "    tk.sync.import_conversations(sys.argv[2], accept=True, progress=lambda *_: print('.', flush=True))\n"
         )
         for _ in range(kills):
-            child = subprocess.Popen([sys.executable, "-c", program, url, str(path)], stdout=subprocess.PIPE)
+            child = start_python("-c", program, url, path, stdout=PIPE)
             assert child.stdout is not None
             for _ in range(rng.randint(1, max(conversations // (kills + 2), 2))):
                 child.stdout.readline()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +12,7 @@ import pytest
 from langgraph.types import Command
 
 import threadkeep
+from tests.processes import PIPE, PythonProcess, start_python
 from tests.proposals.decider import OWNER, TEXT, agent
 from threadkeep.errors import ProposalDecidedError
 from threadkeep.proposals.models import Choice
@@ -36,10 +35,9 @@ def opened(url: str, clock: FrozenClock | None = None) -> threadkeep.Threadkeep:
     return threadkeep.open(url, owner=OWNER, embedder=HashingEmbedder(), clock=clock)
 
 
-def process(*arguments: str) -> subprocess.Popen[str]:
+def process(*arguments: str) -> PythonProcess:
     """Start another process."""
-    command = [sys.executable, "-m", "tests.proposals.decider", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return start_python("-m", "tests.proposals.decider", *arguments, cwd=ROOT, stdin=PIPE, stdout=PIPE)
 
 
 def test_only_one_of_two_processes_succeeds(url: str):
@@ -82,11 +80,14 @@ def test_only_one_of_two_processes_succeeds(url: str):
     ],
     indirect=["url"],
 )
-async def test_run_that_is_killed_at_its_answer_goes_on(url: str, when: str, kept: str):
+async def test_run_that_is_killed_at_its_answer_goes_on(
+    url: str, when: str, kept: str, monkeypatch: pytest.MonkeyPatch
+):
     """Between the answer and the commit, and between the commit and the reply: it is approved, once.
 
     An answer that had not come into the checkpoints is asked for again, unless it was acted on already.
     """
+    monkeypatch.setenv("THREADKEEP_LEASE_SECONDS", "3")  # the next run waits for the killed one's
     async with opened(url) as tk:
         config = tk.config(user_id=OWNER, thread_id="1")
         asked: Any = {"messages": [("human", "Which vendor?")]}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,20 +11,21 @@ from typing import Any
 import pytest
 
 from tests.fakes.pinecone_server import PineconeServer
+from tests.processes import PIPE, PythonProcess, start_python
 from tests.recall.vectors.victim import ANA, PLACES, opened
 from tests.storage.postgres_world import run
 from threadkeep.testing.models import HashingEmbedder
 
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
 
+ROOT = Path(__file__).parents[3]
 ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
-def victims() -> Iterator[subprocess.Popen[str]]:
+def victims() -> Iterator[PythonProcess]:
     """The program that forks them."""
-    program = [sys.executable, "-m", "tests.recall.vectors.victim"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    with start_python("-m", "tests.recall.vectors.victim", cwd=ROOT, stdin=PIPE, stdout=PIPE) as running:
         yield running
         assert running.stdin is not None
         running.stdin.close()
@@ -40,7 +39,7 @@ def pinecone() -> Iterator[PineconeServer]:
 
 @pytest.mark.parametrize("kind", ["pgvector", "faiss", "pinecone"])
 async def test_what_a_killed_process_missed_is_repaired(
-    victims: subprocess.Popen[str], kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    victims: PythonProcess, kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ):
     """However often, before, within and after the engine's write: nothing is missing, nothing is left over."""
     told: dict[str, Any] = {"kind": kind, "file": str(tmp_path / "memory.db"), "key": "pc-right"}

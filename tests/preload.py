@@ -1,17 +1,29 @@
-"""What a gateway and a worker import: only the process that they fork from imports this module."""
+"""What the programs of tests import: only the process that they fork from imports this module."""
+
+# ruff: noqa: F401
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-import psycopg_pool  # noqa: F401 - is imported when a storage connects
+import langchain.agents
+import psycopg_pool  # is imported when a storage connects
+import pymongo
+import redis.asyncio
 
+import tests.capture.world
+import tests.checkpoints.checkpoints
 import threadkeep.cli.service
-import threadkeep.storage.postgres.storage  # noqa: F401
+import threadkeep.mcp_server.stdio
+import threadkeep.storage.mongodb.storage
+import threadkeep.storage.postgres.storage
+import threadkeep.storage.redis.storage
+import threadkeep.storage.sqlite.storage
 from threadkeep.gateway.serve import _require_usable
 from threadkeep.gateway.settings import GatewaySettings
 
@@ -22,3 +34,5 @@ with tempfile.TemporaryDirectory() as folder:
     sys.path.insert(0, folder)
     asyncio.run(_require_usable("preloaded_agent:graph", GatewaySettings.load()))
     sys.path.remove(folder)
+gc.collect()
+gc.freeze()
