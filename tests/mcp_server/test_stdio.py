@@ -17,10 +17,10 @@ from pydantic import AnyUrl
 
 from tests.command_line import CliRunner
 from tests.mcp_server.test_tools import call, refusal
+from tests.processes import PIPE, THREADKEEP, start_python
 from threadkeep.cli.main import app
 from threadkeep.mcp_server.clients import configurations
 
-COMMAND = "from threadkeep.cli.main import main; main()"
 Answer = types.ElicitResult
 
 
@@ -47,9 +47,9 @@ AGREED = Answer(action="accept", content={"agreed": True})
 
 
 class TestClient:
-    async def test_everything_is_offered(self, open_stdio: Any):
+    async def test_everything_is_offered(self, open_command: Any, open_stdio: Any):
         """The user is the one of the operating system; what is kept is there for the next client."""
-        async with open_stdio() as client:
+        async with open_command() as client:
             proposed = await call(client, "remember", text="I drink green tea.")
             assert proposed["status"] == "proposed"
             denied = await refusal(client, "decide_proposal", proposal_id=proposed["proposal_id"], approve=True)
@@ -130,8 +130,7 @@ class TestProcess:
             {"jsonrpc": "2.0", "id": 2, "method": "ping"},
         ]
         sent = "\n".join([*(json.dumps(one) for one in requests[:2]), *lines, json.dumps(requests[2]), ""])
-        command = [sys.executable, "-c", COMMAND, "mcp", "--data-dir", str(tmp_path)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        with start_python(*THREADKEEP, "mcp", "--data-dir", tmp_path, stdin=PIPE, stdout=PIPE) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(sent)
@@ -148,7 +147,7 @@ class TestProcess:
     @pytest.mark.parametrize(("missing", "expected"), [("mcp", 'pip install "threadkeep[mcp]"'), ("fastapi", "")])
     def test_missing_packages(self, tmp_path: Path, missing: str, expected: str):
         """Without the extra the command is named; the packages of the gateway are not needed."""
-        program = f"import sys; sys.modules[{missing!r}] = None; {COMMAND}"
+        program = f"import sys; sys.modules[{missing!r}] = None; {THREADKEEP[-1]}"
         command = [sys.executable, "-c", program, "mcp", "--data-dir", str(tmp_path)]
         done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == (2 if expected else 0), done.stderr[-500:]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.gateway.oidc import AUDIENCE, OidcProvider
-from tests.gateway.test_serve import COMMAND, Served, bare_server, served
+from tests.gateway.test_serve import COMMAND, Served, bare_server, forked_server, served
+from tests.processes import THREADKEEP, PythonProcess, start_python
 from tests.servers import empty_postgres_database
 from threadkeep_conformance.servers import PostgresServer
 
@@ -30,6 +31,7 @@ class Bench:
         pause: The seconds before each.
         postgres: Whether the storage is PostgreSQL; else each server has a SQLite file of its own.
         environment: Settings of the gateways and workers.
+        forked: Whether those fork from a process that has imported everything, where nothing is judged by figures.
         provider: The provider of tokens; ``None``: one of its own.
     """
 
@@ -41,10 +43,12 @@ class Bench:
         postgres: bool = False,
         environment: Mapping[str, str] | None = None,
         provider: OidcProvider | None = None,
+        forked: bool = False,
     ) -> None:
         self._stack = ExitStack()
         self._paced = {"LOAD_WORDS": str(words), "LOAD_PAUSE": str(pause), "PYTHONPATH": os.pathsep.join(sys.path)}
         self._environment = environment or {}
+        self._forked = forked
         self.provider = provider or self._stack.enter_context(OidcProvider())
         self.postgres = self._stack.enter_context(PostgresServer({"max_connections": "200"})) if postgres else None
 
@@ -72,11 +76,12 @@ class Bench:
     def gateway(self, database: str | None = None, **environment: str) -> Served:
         """Start the gateway on SQLite, or on a database of PostgreSQL."""
         variables: Any = self._variables(database) | environment
-        return self._stack.enter_context(served(self.folder(), "--graph", GRAPH, **variables))
+        start = forked_server if self._forked else served
+        return self._stack.enter_context(start(self.folder(), "--graph", GRAPH, **variables))
 
-    def worker(self, database: str) -> subprocess.Popen[bytes]:
+    def worker(self, database: str) -> subprocess.Popen[str] | PythonProcess:
         """Start a worker that learns from the turns in a database of PostgreSQL."""
-        return self._stack.enter_context(_worker(self.folder(), self._variables(database)))
+        return self._stack.enter_context(_worker(self.folder(), self._variables(database), forked=self._forked))
 
     def _variables(self, database: str | None) -> dict[str, str]:
         return {
@@ -92,13 +97,20 @@ class Bench:
 
 
 @contextmanager
-def _worker(folder: Path, variables: dict[str, str]) -> Generator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, **variables}
-    with subprocess.Popen(
-        [*COMMAND, "worker"], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+def _worker(
+    folder: Path, variables: dict[str, str], *, forked: bool
+) -> Generator[subprocess.Popen[str] | PythonProcess]:
+    place: Any = {"cwd": folder, "env": {**os.environ, **variables}}
+    start: Any = start_python(*THREADKEEP, "worker", **place) if forked else _new_worker(place)
+    with start as process:
         try:
             yield process
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
+
+
+def _new_worker(place: dict[str, Any]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, "worker"], **place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True
+    )

@@ -149,7 +149,7 @@ def _profile(name: str, seconds: float) -> Profile:
 
 def _bench(profile: Profile, *, quick: bool) -> Bench:
     pause = 1 / profile.words_per_second
-    return Bench(words=profile.words, pause=pause, postgres=True, environment=QUICK if quick else {})
+    return Bench(words=profile.words, pause=pause, postgres=True, environment=QUICK if quick else {}, forked=quick)
 
 
 def _start(bench: Bench, kind: str, *, gateways: int) -> Fleet:
