@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +102,26 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 @pytest.fixture
-def filled(folder: Path) -> dict[str, str]:
+def filled(folder: Path, filled_once: tuple[Path, dict[str, str]]) -> dict[str, str]:
     """A memory and a document, and another database to copy from."""
+    made, names = filled_once
+    shutil.copytree(made, folder, dirs_exist_ok=True)
+    return {**names, "source": f"sqlite:///{folder / 'other.db'}"}
+
+
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The folder that :func:`filled` copies, and the ids of what is in it."""
+    folder = tmp_path_factory.mktemp("filled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("THREADKEEP_DATA_DIR", str(folder / "data"))
+        patch.setenv("EMBEDDINGS_PROVIDER", "none")
+        return folder, fill(folder / "other.db")
+
+
+def fill(other: Path) -> dict[str, str]:
+    """Keep a memory and a document in the chosen storage, and a memory in *other*; return the ids."""
     with threadkeep.open(owner=USER) as tk:
         kept = tk.sync.memories.remember("I like coffee")
         tk.sync.profile.set("diet", "no nuts")
@@ -109,10 +129,9 @@ def filled(folder: Path) -> dict[str, str]:
         tk.sync.scopes.create(threadkeep.Owner("ops", kind="team"))
         tk.sync.proposals.propose("The user's lucky number is 7.")
     key = json.loads(run(["api-keys", "create", "--user", USER, "--scope", "chat", "--json"]).stdout)["key_id"]
-    other = folder / "other.db"
     with threadkeep.open(f"sqlite:///{other}", owner=USER) as tk:
         tk.sync.memories.remember("I like tea")
-    return {"memory": str(kept.memory_id), "source": f"sqlite:///{other}", "key": key}
+    return {"memory": str(kept.memory_id), "key": key}
 
 
 def run(words: Sequence[str], *, stdin: str = "") -> Result:
@@ -136,15 +155,21 @@ def contents() -> tuple[int, ...]:
 
 
 def commands(command: Any, *words: str) -> dict[str, Any]:
-    """Return every command of the program by its name."""
+    """Return every command below *command*, by its name."""
     inner = getattr(command, "commands", {})
     found = [commands(one, *words, word) for word, one in inner.items()]
     return {" ".join(words): command} if not inner else {name: one for each in found for name, one in each.items()}
 
 
+@cache
+def all_commands() -> dict[str, Any]:
+    """Return every command of the program by its name."""
+    return commands(get_command(app))
+
+
 def names(rows: Sequence[Sequence[str]]) -> set[str]:
     """Return which commands *rows* call."""
-    return {name for row in rows for name in (" ".join(row[:2]), row[0]) if name in commands(get_command(app))}
+    return {name for row in rows for name in (" ".join(row[:2]), row[0]) if name in all_commands()}
 
 
 def on_a_terminal(words: Sequence[str], reply: bytes) -> tuple[int, str]:
@@ -166,14 +191,12 @@ class TestKinds:
         changing = {name.strip() for name in CHANGING.replace("\n", ",").split(",")} - {""}
         kinds = [names(DESTRUCTIVE), names(READING), names(NAMED), changing]
 
-        assert set.union(*kinds) == commands(get_command(app)).keys()
+        assert set.union(*kinds) == all_commands().keys()
         assert sum(map(len, kinds)) == len(set.union(*kinds))
 
     def test_every_destructive_command_has_the_option(self):
         having = {
-            name
-            for name, command in commands(get_command(app)).items()
-            if any("--yes" in option.opts for option in command.params)
+            name for name, command in all_commands().items() if any("--yes" in option.opts for option in command.params)
         }
 
         assert having == names(DESTRUCTIVE) | {"keys check"}
