@@ -207,7 +207,15 @@ async def attacked(gateway: GatewayWorld, provider: OidcProvider, second: OidcPr
 
 class TestTwoTenants:
     @pytest.mark.slow
-    @pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])])
+    @pytest.mark.parametrize(
+        ("storage_url", "count"),
+        [
+            ("sqlite", 400),
+            pytest.param("sqlite", 10_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)]),
+            pytest.param("postgres", 10_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)]),
+        ],
+        indirect=["storage_url"],
+    )
     async def test_nothing_leaks(self, open_gateway: Open, provider: OidcProvider, storage_url: str, count: int):
         with OidcProvider() as second:
             gateway = open_gateway(

@@ -323,10 +323,12 @@ def require_right(run: Run, ran: list[str]) -> None:
 class TestCutOff:
     """At writes of checkpoints, on every shape of a graph: what is finished is not done again."""
 
+    @pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.soak)])
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
-    async def test_in_the_process(self, monkeypatch: pytest.MonkeyPatch, shape: Any, before: bool):
+    async def test_in_the_process(self, monkeypatch: pytest.MonkeyPatch, shape: Any, before: bool, every: int):
+        """Before odd writes and after even ones in CI, so each write is the boundary of one."""
         number = 0
-        for number in range(1, MOST):
+        for number in range(1 if before else every, MOST, every):
             async with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
                 work = Work()
                 graph, given = shape(tk, work)
@@ -340,8 +342,9 @@ class TestCutOff:
         assert FEWEST < number < MOST - 1, "nothing was cut off, or not everywhere"
 
     @pytest.mark.linux
-    def test_with_its_process(self, tmp_path: Path, shape: Any):
-        """Killed by ``SIGKILL`` after every other write; another process goes on."""
+    @pytest.mark.parametrize("every", [4, pytest.param(2, marks=pytest.mark.soak)])
+    def test_with_its_process(self, tmp_path: Path, shape: Any, every: int):
+        """Killed by ``SIGKILL`` after every fourth write, or every other; another process goes on."""
 
         def child(folder: Path, arm: Callable[[], None]) -> bool:
             def run() -> None:
@@ -360,7 +363,7 @@ class TestCutOff:
                 (folder / "values").write_text(json.dumps(run.values, default=str))
 
         number = 0
-        for number in range(1, MOST, 2):
+        for number in range(1, MOST, every):
             folder = tmp_path / str(number)
             folder.mkdir()
             whole = child(folder, killed_by_checkpoint(number, before=False))

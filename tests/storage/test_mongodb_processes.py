@@ -22,7 +22,6 @@ from threadkeep.testing.storage_contract.changes import Follower
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
 
 WRITERS = 8
-ROUNDS = 6
 SAME = [f"{number}" for number in range(12)]
 
 
@@ -43,7 +42,8 @@ def url(mongodb_url: str) -> str:
 
 
 class TestRacing:
-    async def test_eight_writers_on_one_owner_lose_nothing(self, url: str) -> None:
+    @pytest.mark.parametrize("rounds", [3, pytest.param(12, marks=pytest.mark.soak)])
+    async def test_eight_writers_on_one_owner_lose_nothing(self, url: str, rounds: int) -> None:
         """Each counts up by a revision, and adds items of its own; in the end all of it is there."""
 
         async def count_up(storage: MongoStorage) -> None:
@@ -59,7 +59,7 @@ class TestRacing:
                 return
 
         async def work(storage: MongoStorage) -> None:
-            for number in range(ROUNDS):
+            for number in range(rounds):
                 await count_up(storage)
                 await commit(storage, note(f"{os.getpid()}-plain-{number}"))
 
@@ -68,10 +68,10 @@ class TestRacing:
         assert [ended_well(child) for child in children] == [True] * WRITERS
         async with opened(url) as storage:
             there = await texts(storage)
-            assert there.pop("counter") == f"{WRITERS * ROUNDS}"
-            assert len(there) == 2 * WRITERS * ROUNDS
-            assert (await storage.position(ANA)).sequence == 2 * WRITERS * ROUNDS
-        assert left_over(url) == {"versions": 2 * WRITERS * ROUNDS + 1, "notes": 0, "pending": 0, "open": 0}
+            assert there.pop("counter") == f"{WRITERS * rounds}"
+            assert len(there) == 2 * WRITERS * rounds
+            assert (await storage.position(ANA)).sequence == 2 * WRITERS * rounds
+        assert left_over(url) == {"versions": 2 * WRITERS * rounds + 1, "notes": 0, "pending": 0, "open": 0}
 
     async def test_an_erasure_is_before_or_after_each_write(self, url: str) -> None:
         """Writers whose work began before it are refused from then on, and nothing of theirs is left."""
