@@ -188,7 +188,7 @@ class GatewayRequests(DefaultRequestHandler):
                 answer = new_data_message(result.model_dump(mode="json"), context_id=params.message.context_id)
                 answer.metadata[SKILL] = asked.name
                 return answer
-            caller.require("chat")
+            caller.principal.require("chat")
             admit_turn(self._gateway, caller.principal)
             return None
 

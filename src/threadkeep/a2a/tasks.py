@@ -124,7 +124,7 @@ class StoredTasks(TaskStore):
 
     def _admit(self, context: ServerCallContext) -> Caller:
         caller = self._caller(context)
-        caller.require("chat")
+        caller.principal.require("chat")
         return caller
 
 

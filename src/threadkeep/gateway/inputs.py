@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from fastapi import Depends, Header, Path, Query, Request, Response
 
 from threadkeep.client import Threadkeep
-from threadkeep.errors import InvalidInputError, RevisionConflictError, ScopeRequiredError
+from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.principals import Principal
@@ -136,9 +136,7 @@ def approver(principal: Principal, *, approved: bool) -> str | None:
     """
     if not approved:
         return None
-    if "memory:review" not in principal.scopes:
-        msg = "The request needs the scope memory:review."
-        raise ScopeRequiredError(msg, scope="memory:review")
+    principal.require("memory:review")
     return principal.subject
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from threadkeep import Source
-from threadkeep.errors import InvalidInputError, ScopeRequiredError
+from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.bodies import (
     ID_CHARACTERS,
     Comment,
@@ -64,16 +64,6 @@ class Caller:
     principal: Principal
     speaker: Literal["assistant", "agent"]
     confirm: Confirm | None = None
-
-    def require(self, scope: str) -> None:
-        """Refuse a program that lacks *scope*.
-
-        Raises:
-            ScopeRequiredError: It lacks it.
-        """
-        if scope not in self.principal.scopes:
-            msg = f"The request needs the scope {scope}."
-            raise ScopeRequiredError(msg, scope=scope)
 
 
 class Arguments(BaseModel):
@@ -348,7 +338,7 @@ class Operation:
             InvalidInputError: The arguments are invalid; the message names the places and no values.
             ThreadkeepError: What the operation raises.
         """
-        caller.require(self.scope)
+        caller.principal.require(self.scope)
         return await self.run(caller, parse_arguments(self.arguments, arguments))
 
 

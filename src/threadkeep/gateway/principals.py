@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from threadkeep.errors import ScopeRequiredError
+
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
@@ -25,3 +27,13 @@ class Principal:
     owner: Owner
     scopes: frozenset[str]
     subject: str
+
+    def require(self, scope: str) -> None:
+        """Refuse a request that lacks *scope*.
+
+        Raises:
+            ScopeRequiredError: It lacks it.
+        """
+        if scope not in self.scopes:
+            msg = f"The request needs the scope {scope}."
+            raise ScopeRequiredError(msg, scope=scope)

@@ -184,7 +184,7 @@ class _Answers:
 
     async def _read(self, uri: str) -> list[ReadResourceContents]:
         caller = self._caller()
-        caller.require("memory:read")
+        caller.principal.require("memory:read")
         memories = caller.tk.memories
         if uri == _PROFILE:
             text = _profile(await caller.tk.profile.get(), await memories.list(limit=_PROFILE_MEMORIES))
@@ -200,7 +200,7 @@ class _Answers:
 
     async def _recall(self, question: str) -> types.GetPromptResult:
         caller = self._caller()
-        caller.require("memory:read")
+        caller.principal.require("memory:read")
         recalled = await caller.tk.recall(question)
         text = f"{recalled.text}\n\n{question}" if recalled.text else question
         message = types.PromptMessage(role="user", content=_text(text))

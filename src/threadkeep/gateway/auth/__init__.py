@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from fastapi import Request
 
 from threadkeep.clock import SystemClock
-from threadkeep.errors import InvalidInputError, OwnerRequiredError, ScopeRequiredError, SettingsError
+from threadkeep.errors import InvalidInputError, OwnerRequiredError, SettingsError
 from threadkeep.gateway.auth.api_keys import PREFIX
 from threadkeep.gateway.auth.claims import InvalidTokenError
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
@@ -56,9 +56,7 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
 
     async def authenticated(request: Request) -> Principal:
         principal = await admit(request)
-        if scope not in principal.scopes:
-            msg = f"The request needs the scope {scope}."
-            raise ScopeRequiredError(msg, scope=scope)
+        principal.require(scope)
         return principal
 
     return authenticated
@@ -148,9 +146,7 @@ def _acting_for(request: Request, principal: Principal) -> Principal:
     named = [value for name, value in request.headers.raw if name == ACTING_FOR.lower().encode()]
     if not named:
         return principal
-    if "act" not in principal.scopes:
-        msg = "The request needs the scope act."
-        raise ScopeRequiredError(msg, scope="act")
+    principal.require("act")
     try:
         (user_id,) = (value.decode("utf-8") for value in named)
     except ValueError as error:  # of two, or of bytes that are no text, neither is the user

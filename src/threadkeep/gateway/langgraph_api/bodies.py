@@ -166,15 +166,20 @@ class CountBody(Body):
     status: ThreadStatus | None = None
 
 
-class SearchBody(CountBody):
+class PageBody(Body):
+    """Which rows to show, in which order, and what of each."""
+
+    limit: Page = 10
+    offset: Offset = 0
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
+
+
+class SearchBody(CountBody, PageBody):
     """Which threads to list."""
 
     ids: list[NewId] | None = None
-    limit: Page = 10
-    offset: Offset = 0
     sort_by: SortBy | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
 
 
 class StateAtBody(Body):
@@ -202,14 +207,10 @@ class StatesBody(Body):
     select: list[str] | None = None
 
 
-class AssistantsBody(Body):
+class AssistantsBody(PageBody):
     """Which assistants to list."""
 
     graph_id: str | None = None
     name: str | None = None
     metadata: dict[str, Any] | None = None
-    limit: Page = 10
-    offset: Offset = 0
     sort_by: str | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
