@@ -213,6 +213,22 @@ class TestLeaving:
         assert kept["values"]["messages"][-1]["content"] == "you said once"
 
 
+class TestSearch:
+    @pytest.mark.parametrize("by", [{}, {"sort_by": "updated_at"}])
+    async def test_the_last_change_first_or_last(self, client: Any, by: dict[str, Any]):
+        """A thread without a turn stands at the time of its creation."""
+        for thread_id in ("one", "two", "three"):
+            await client.threads.create(thread_id=thread_id)
+        await client.runs.wait("one", "agent", input=say("hi"))
+
+        orders = {
+            order: [thread["thread_id"] for thread in await client.threads.search(sort_order=order, **by)]
+            for order in ("asc", "desc")
+        }
+
+        assert orders == {"asc": ["two", "three", "one"], "desc": ["one", "three", "two"]}
+
+
 class TestOtherProcesses:
     async def test_a_run_of_another_process(self, world: GatewayWorld, open_gateway: Open, client: Any, tmp_path: Any):
         url = f"sqlite:///{tmp_path / 'shared.db'}"

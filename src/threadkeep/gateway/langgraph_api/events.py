@@ -11,7 +11,9 @@ from typing_extensions import override
 from threadkeep.gateway.events import Event, TurnEvents, interrupts_body
 
 _CONFIG_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
-_STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
+STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
+"""The status of a run by what it is here, where it has another name."""
+
 _BOOKKEEPING: Final = frozenset({"values", "updates", "custom"})
 """The modes that say how the run stands, whatever the client reads."""
 
@@ -49,8 +51,8 @@ class GraphEvents(TurnEvents):
     @override
     def end(self, run_id: str, thread_id: str, status: str, failure: dict[str, str] | None) -> Event:
         if failure is not None:
-            return "error", {"error": failure["code"], "message": failure["message"]}
-        return "end", {"run_id": run_id, "status": _STATUSES.get(status, status)}
+            return "error", error_body(failure)
+        return "end", {"run_id": run_id, "status": STATUSES.get(status, status)}
 
     @override
     def translate(self, part: Any) -> Iterator[Event]:
@@ -87,6 +89,11 @@ class GraphEvents(TurnEvents):
         whole = message if before is None else before + message
         self._partial[message.id] = whole
         yield f"messages/partial{namespace}", [message_chunk_to_message(whole)]
+
+
+def error_body(described: dict[str, str]) -> dict[str, str]:
+    """Return what clients are told of an error."""
+    return {"error": described["code"], "message": described["message"]}
 
 
 def public_config(config: Any) -> Any:

@@ -19,17 +19,16 @@ from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, T
 from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.bodies import GraphRunBody, Offset, Page, selected
 from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
-from threadkeep.gateway.langgraph_api.events import GraphEvents
-from threadkeep.gateway.langgraph_api.states import answer, error_body, find_checkpoint
+from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
+from threadkeep.gateway.langgraph_api.states import answer, find_checkpoint
 from threadkeep.gateway.routers.chat import followed
-from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, event_number
+from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, describe_error, event_number
 from threadkeep.ids import new_id
 
 router = APIRouter()
 of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
 """The routes of one run."""
 
-_STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
 _AFTER_A_TURN: Final = {"idle": "success", "interrupted": "success", "error": "error"}
 """The status of a run that this process does not keep, by that of its thread."""
 
@@ -226,7 +225,7 @@ async def _result(user: ChatUser, run: AnyRun) -> Response:
 def _values(run: ChatRun) -> Any:
     """Return what a client gets that waits for the end of *run*."""
     if run.failure is not None:
-        return {"__error__": error_body(run.failure)}
+        return {"__error__": error_body(describe_error(run.failure))}
     values = run.events.values if isinstance(run.events, GraphEvents) else None
     if run.events.interrupts and isinstance(values, dict | None):
         return {"__interrupt__": run.events.interrupts, **cast("dict[str, Any]", values or {})}
@@ -243,7 +242,7 @@ async def _run(user: ChatUser, run: AnyRun) -> dict[str, Any]:
 
 
 def _progress(run: ChatRun) -> dict[str, Any]:
-    status = _STATUSES.get(run.status, run.status)
+    status = STATUSES.get(run.status, run.status)
     if run.status == "running" and run.stop:
         status = "interrupted"
     elif run.status == "running" and not run.began.is_set():

@@ -11,7 +11,6 @@ from threadkeep.gateway.events import encode_json, interrupts_body
 from threadkeep.gateway.langgraph_api.bodies import CheckpointBody, selected
 from threadkeep.gateway.langgraph_api.events import public_metadata
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.run_models import describe_error
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
@@ -106,9 +105,3 @@ def _task(task: Any, thread_id: str) -> dict[str, Any]:
         "state": None if state is None or is_config else state_body(state, thread_id),
         "result": task.result,
     }
-
-
-def error_body(failure: Exception) -> dict[str, str]:
-    """Return what clients are told of an error."""
-    described = describe_error(failure)
-    return {"error": described["code"], "message": described["message"]}

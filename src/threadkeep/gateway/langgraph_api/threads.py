@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Query, Request
@@ -27,16 +28,17 @@ from threadkeep.gateway.langgraph_api.bodies import (
     selected,
 )
 from threadkeep.gateway.langgraph_api.calls import require_update
+from threadkeep.gateway.langgraph_api.events import error_body
 from threadkeep.gateway.langgraph_api.states import (
     answer,
     checkpoint_body,
     checkpoint_not_found,
-    error_body,
     find_checkpoint,
     place_keys,
     state_body,
 )
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.run_models import describe_error
 from threadkeep.ids import new_id
 
 router = APIRouter(prefix="/threads")
@@ -46,8 +48,6 @@ _MAX_THREADS: Final = 10_000
 """How many threads a search looks at."""
 
 _STATES_AT_ONCE: Final = 8
-_KEYS: Final = {"updated_at": "last_turn_at", "state_updated_at": "last_turn_at"}
-"""What threads are sorted by, where it has another name here."""
 
 
 @router.post("")
@@ -66,15 +66,16 @@ async def create(body: GraphThreadBody, user: User) -> Response:
 async def search(body: SearchBody, user: User) -> Response:
     """List threads, the last turn first."""
     descends, end = body.sort_order != "asc", body.offset + body.limit
-    key = _KEYS.get(name := body.sort_by or "updated_at", name)
-    is_sorted = descends and key == "last_turn_at"  # as threads are listed
+    by_time = body.sort_by in (None, "updated_at", "state_updated_at")
+    is_sorted = descends and by_time  # as threads are listed
     found: list[Any] = []
     async for thread in _matching(user, body, body.ids):
         found.append(thread)
         if is_sorted and len(found) >= end:
             break
     if not is_sorted:
-        found.sort(key=lambda thread: str(getattr(thread, key)), reverse=descends)
+        key = _updated_at if by_time else attrgetter(str(body.sort_by))
+        found.sort(key=lambda thread: str(key(thread)), reverse=descends)
     limit = asyncio.Semaphore(_STATES_AT_ONCE)
 
     async def shown(thread: Any) -> dict[str, Any]:
@@ -226,6 +227,10 @@ def _holds(value: Any, wanted: Any) -> bool:
     return isinstance(value, Mapping) and all(key in held and _holds(held[key], parts[key]) for key in parts)
 
 
+def _updated_at(thread: Any) -> Any:
+    return thread.last_turn_at or thread.created_at
+
+
 def _status(running: Collection[str], thread: Any) -> str:
     return "busy" if thread.thread_id in running else thread.status
 
@@ -234,11 +239,11 @@ def _error(user: ChatUser, thread: Any) -> dict[str, str] | None:
     """Return what the newest run failed with, if this process keeps it."""
     runs = user.runs.of_thread(user.owner, thread.thread_id)
     failure = runs[0].failure if runs and thread.status == "error" else None
-    return None if failure is None else error_body(failure)
+    return None if failure is None else error_body(describe_error(failure))
 
 
 async def _thread(user: ChatUser, thread: Any, select: list[str] | None = None) -> dict[str, Any]:
-    updated = thread.last_turn_at or thread.created_at
+    updated = _updated_at(thread)
     body: dict[str, Any] = {
         "thread_id": thread.thread_id,
         "created_at": thread.created_at,
