@@ -20,39 +20,31 @@ _OTHER_STREAM: Final = "Stream a run by /threads/{thread_id}/runs/stream, or joi
 NO_WEBHOOK: Final = "Webhooks are not called here. Stream the run, join it, or wait for it."
 NO_SCHEDULE: Final = _NO_CRON
 
-ROUTES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    _NO_CRON: (
-        ("POST", "/runs/crons"),
-        ("POST", "/runs/crons/search"),
-        ("POST", "/runs/crons/count"),
-        ("PATCH", "/runs/crons/{id}"),
-        ("DELETE", "/runs/crons/{id}"),
-        ("POST", "/threads/{id}/runs/crons"),
-    ),
-    _ONE_ASSISTANT: (
-        ("POST", "/assistants"),
-        ("PATCH", "/assistants/{id}"),
-        ("DELETE", "/assistants/{id}"),
-        ("POST", "/assistants/count"),
-        ("POST", "/assistants/{id}/versions"),
-        ("POST", "/assistants/{id}/latest"),
-        ("GET", "/assistants/{id}/subgraphs"),
-        ("GET", "/assistants/{id}/subgraphs/{namespace}"),
-    ),
-    _ONE_BY_ONE: (
-        ("POST", "/runs"),
-        ("POST", "/runs/batch"),
-        ("POST", "/runs/cancel"),
-        ("POST", "/threads/prune"),
-        ("DELETE", "/threads/{id}/runs/{run}"),
-    ),
-    _OTHER_STREAM: (
-        ("GET", "/threads/{id}/stream"),
-        ("POST", "/threads/{id}/stream/events"),
-        ("POST", "/threads/{id}/commands"),
-    ),
+ROUTES: Final[dict[str, str]] = {
+    "POST /runs/crons": _NO_CRON,
+    "POST /runs/crons/search": _NO_CRON,
+    "POST /runs/crons/count": _NO_CRON,
+    "PATCH /runs/crons/{id}": _NO_CRON,
+    "DELETE /runs/crons/{id}": _NO_CRON,
+    "POST /threads/{id}/runs/crons": _NO_CRON,
+    "POST /assistants": _ONE_ASSISTANT,
+    "PATCH /assistants/{id}": _ONE_ASSISTANT,
+    "DELETE /assistants/{id}": _ONE_ASSISTANT,
+    "POST /assistants/count": _ONE_ASSISTANT,
+    "POST /assistants/{id}/versions": _ONE_ASSISTANT,
+    "POST /assistants/{id}/latest": _ONE_ASSISTANT,
+    "GET /assistants/{id}/subgraphs": _ONE_ASSISTANT,
+    "GET /assistants/{id}/subgraphs/{namespace}": _ONE_ASSISTANT,
+    "POST /runs": _ONE_BY_ONE,
+    "POST /runs/batch": _ONE_BY_ONE,
+    "POST /runs/cancel": _ONE_BY_ONE,
+    "POST /threads/prune": _ONE_BY_ONE,
+    "DELETE /threads/{id}/runs/{run}": _ONE_BY_ONE,
+    "GET /threads/{id}/stream": _OTHER_STREAM,
+    "POST /threads/{id}/stream/events": _OTHER_STREAM,
+    "POST /threads/{id}/commands": _OTHER_STREAM,
 }
-"""The routes by what is said of them."""
+"""What is said of each route."""
 
 
 def not_implemented(detail: str) -> ProblemError:
@@ -67,6 +59,6 @@ def _refusal(detail: str) -> Callable[[], Awaitable[None]]:
     return refuse
 
 
-for _detail, _routes in ROUTES.items():
-    for _method, _path in _routes:
-        router.add_api_route(_path, _refusal(_detail), methods=[_method])
+for _route, _detail in ROUTES.items():
+    _method, _path = _route.split()
+    router.add_api_route(_path, _refusal(_detail), methods=[_method])
