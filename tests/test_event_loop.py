@@ -153,3 +153,29 @@ def test_closed_loop_of_a_caller_stops_nothing(home: EventLoopThread) -> None:
     release.set()
     assert ended.wait(5)
     assert home.run_sync(_thread()) == "threadkeep-event-loop"
+
+
+@pytest.mark.timeout(60)
+def test_closing_leaves_what_never_ends(home: EventLoopThread) -> None:
+    """A task that ignores that it is cancelled, and a call in a thread that does not return, keep no process."""
+    release = threading.Event()
+
+    async def ignores() -> None:
+        while not release.is_set():
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                continue
+
+    async def begin() -> list[object]:
+        thread = asyncio.get_running_loop().run_in_executor(None, release.wait)
+        tasks: list[object] = [asyncio.create_task(ignores()), thread]
+        await asyncio.sleep(0)
+        return tasks
+
+    kept = home.run_sync(begin())
+    home.close()
+
+    assert not home.running
+    assert kept
+    release.set()

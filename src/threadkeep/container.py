@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
-import os
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -13,12 +10,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from weakref import WeakSet
 
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import TimeoutBudget
+from threadkeep.concurrency import TimeoutBudget, end_within
 from threadkeep.errors import EmbedderUnavailableError, StorageError
-from threadkeep.event_loop import EventLoopThread
+from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
 from threadkeep.identity import Owner
 from threadkeep.models.base import EMBEDDER, UsesConnections
 from threadkeep.observability import (
@@ -77,11 +73,16 @@ LOADING_SECONDS: Final = 30.0
 SETTLE_SECONDS: Final = 1.0
 """How long closing waits until the last uses of memories are written."""
 
+_SHORTEST_SECONDS: Final = 0.1
+
 PROBED: Final = Owner("threadkeep").partition
 """The partition that a check of a storage reads the position of; it needs not exist."""
 
 DRAIN_SECONDS: Final = 8.0
 """How long closing waits for turns that are being recorded and learnt from; any worker may take the rest at once."""
+
+CLOSE_SECONDS: Final = 8.0
+"""How long closing everything after that may take in all; what takes longer is left as a kill would leave it."""
 
 
 @dataclass(eq=False)
@@ -164,7 +165,7 @@ class Container:
             _ = self.services.captures
         models = (self.extractor, self.reranker, self.summarizer)
         self.closers += [one.aclose for one in models if isinstance(one, UsesConnections)]
-        _open.add(self)
+        CLOSED_AT_EXIT.add(self)
 
     @property
     def sealed(self) -> EncryptedStorage | None:
@@ -278,14 +279,12 @@ class Container:
         Raises:
             StorageError: One of them cannot be used; the message says why.
         """
-        await self.event_loop.run(self.connect())
+        await self.event_loop.run(self.ask(self.storage))
         in_use = self.settings.checkpoint_type is not None or "checkpointer" in vars(self)
-        asked = [self.storage]
         if in_use and self.checkpointer is not None:  # otherwise the application may have its own
             await self.checkpointer.connect()
-            asked += [self.thread_storage] if self.thread_storage is not self.storage else []
-        for storage in asked:  # connected once may be long ago
-            await self.event_loop.run(storage.position(PROBED))
+            if self.thread_storage is not self.storage:
+                await self.event_loop.run(self.ask(self.thread_storage))
         degraded = await self.event_loop.run(self.warm())
         embedder = self.embedder
         return Health(
@@ -294,6 +293,17 @@ class Container:
             bool(embedder and embedder.remote),
             degraded,
         )
+
+    async def ask(self, storage: Storage) -> None:
+        """Connect *storage*, of the memories or of the threads, and read from it: connected once may be long ago.
+
+        Runs in the event loop.
+
+        Raises:
+            StorageError: It cannot be used; the message says why.
+        """
+        await (self.connect() if storage is self.storage else storage.connect())
+        await storage.position(PROBED)
 
     def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
         """Return the connection pool of *dsn*: the storage's if it uses the same database, else one of its own.
@@ -445,14 +455,14 @@ class Container:
         if self.event_loop.running:
             await self.event_loop.run(self._stop())
         await asyncio.to_thread(self.event_loop.close)
-        _open.discard(self)
+        CLOSED_AT_EXIT.discard(self)
 
     def close(self) -> None:
         """Do what :meth:`aclose` does, blocking."""
         if self.event_loop.running:
             self.event_loop.run_sync(self._stop())
         self.event_loop.close()
-        _open.discard(self)
+        CLOSED_AT_EXIT.discard(self)
 
     async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of a thread as *owner* has it, oldest first."""
@@ -550,52 +560,37 @@ class Container:
                     self.telemetry.degraded(name, error)
             await asyncio.sleep(self.sweep_every.total_seconds())
 
-    async def _settle_uses(self) -> None:
-        try:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await self.services.retention.settle()
-        except (StorageError, TimeoutError) as error:
-            self.telemetry.degraded("memories.uses", error)
-
     async def _stop(self) -> None:
-        for task in (self._sweeping, self._noticing):
-            if task is not None:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
-        until = asyncio.get_running_loop().time() + DRAIN_SECONDS
+        loop = asyncio.get_running_loop()
+        background = [task for task in (self._sweeping, self._noticing) if task is not None]
+        for task in background:
+            task.cancel()
+        if background:
+            await asyncio.wait(background, timeout=SETTLE_SECONDS)
+        until, services = loop.time() + DRAIN_SECONDS, vars(self.services)
         await self.timeout_budget.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
-        if started and self.capturing and self.background:
-            captures, left = self.services.captures, until - asyncio.get_running_loop().time()
-            if captures.works:
-                await captures.drain(timedelta(seconds=max(0.0, left)))
-            await captures.stop()
-        if started and "retention" in vars(self.services):
-            await self._settle_uses()
-        if "search" in vars(self.services):
-            await self.services.search.close()
-        for closer in reversed(self.closers):
-            await closer()
-        await self.storage.close()
+        captures = self.services.captures if started and self.capturing and self.background else None
+        if captures is not None and captures.works:
+            left = max(0.0, until - loop.time())
+            await self._end_step("capture.drain", captures.drain(timedelta(seconds=left)), left + SETTLE_SECONDS)
+        until = loop.time() + CLOSE_SECONDS
+        if captures is not None:
+            await self._end_step("capture.stop", captures.stop(), CLOSE_SECONDS / 2)
+        if started and "retention" in services:
+            await self._end_step("memories.uses", self.services.retention.settle(), SETTLE_SECONDS)
+        closers = [self.services.search.close] if "search" in services else []
+        for close in (*closers, *reversed(self.closers), self.storage.close):
+            left = min(CLOSE_SECONDS / 2, until - loop.time())
+            await self._end_step("close", close(), max(left, _SHORTEST_SECONDS))
+
+    async def _end_step(self, name: str, step: Coroutine[Any, Any, object], seconds: float) -> None:
+        """Run a step of closing; one that fails or takes longer is left, so that the others follow."""
+        try:
+            await end_within(seconds, step)
+        except (StorageError, TimeoutError) as error:
+            self.telemetry.degraded(name, error)
 
 
 def _about(request: RecallRequest) -> dict[str, str | None]:
     return {USER: request.owner.user_id, TENANT: request.owner.tenant or None, THREAD: request.thread_id}
-
-
-_open: WeakSet[Container] = WeakSet()
-
-
-def _close_all() -> None:
-    """Drain what is still open when the program ends; what does not finish is resumed at the next start."""
-    for app in list(_open):
-        if app.event_loop.running and app.event_loop.pid == os.getpid():
-            app.close()
-
-
-# Executors refuse work once the interpreter joins its threads, and plain atexit handlers run after
-# that: this hook runs before. Where it is missing, nothing is lost, only resumed at the next start.
-_before_threads_end = getattr(threading, "_register_atexit", None)
-if _before_threads_end is not None:
-    _before_threads_end(_close_all)

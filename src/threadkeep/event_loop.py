@@ -8,17 +8,22 @@ here, and both faces, async and sync, submit to it. A submission costs about 0.1
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
+from weakref import WeakSet
 
 from threadkeep.errors import ClosedError, ThreadkeepError
 
 T = TypeVar("T")
+
+_END_SECONDS: Final = 2.0
+"""How long closing waits for tasks that were cancelled, and again for calls in threads: a model may never answer."""
 
 OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 """Exceptions that a submission passes to its caller: a ``sys.exit`` in it must not end the shared loop."""
@@ -258,6 +263,8 @@ def closed_error() -> ClosedError:
 def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
     asyncio.set_event_loop(loop)
     loop.call_soon(ready.set)
+    executor = ThreadPoolExecutor(thread_name_prefix="threadkeep-work")
+    loop.set_default_executor(executor)
     try:
         loop.run_forever()
     finally:
@@ -265,8 +272,43 @@ def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
         for task in pending:
             task.cancel()
         if pending:
-            loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
+            ended = asyncio.gather(*pending, return_exceptions=True)
+            loop.run_until_complete(asyncio.wait([ended], timeout=_END_SECONDS))
+        loop.run_until_complete(asyncio.wait({loop.create_task(loop.shutdown_asyncgens())}, timeout=_END_SECONDS))
+        ending = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+        with suppress(RuntimeError):  # the interpreter is ending, and waits for the threads itself
+            ending.start()
+            ending.join(_END_SECONDS)
         asyncio.set_event_loop(None)
         loop.close()
+
+
+class Closeable(Protocol):
+    """What uses an event loop of its own until it is closed.
+
+    Attributes:
+        event_loop: The event loop.
+    """
+
+    event_loop: EventLoopThread
+
+    def close(self) -> None:
+        """Close it, and its event loop."""
+
+
+CLOSED_AT_EXIT: Final[WeakSet[Closeable]] = WeakSet()
+"""What is closed before the program ends, if the program has not closed it."""
+
+
+def _close_all() -> None:
+    """Drain what is still open when the program ends; what does not finish is resumed at the next start."""
+    for app in list(CLOSED_AT_EXIT):
+        if app.event_loop.here:
+            app.close()
+
+
+# Executors refuse work once the interpreter joins its threads, and plain atexit handlers run after
+# that: this hook runs before. Where it is missing, nothing is lost, only resumed at the next start.
+_before_threads_end = getattr(threading, "_register_atexit", None)
+if _before_threads_end is not None:
+    _before_threads_end(_close_all)

@@ -12,9 +12,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import Priority, answer_timeout, current_priority
 from threadkeep.container import PROBED
 from threadkeep.errors import StorageError, StorageUnavailableError, ThreadkeepError
 from threadkeep.observability import log
@@ -112,22 +112,101 @@ class ProcessState:
     queue: QueueState | None
 
 
+PROBE_SECONDS: Final = 1.0
+"""How long a part may take to answer."""
+
+PROBE_EVERY_SECONDS: Final = 0.5
+"""The pause between two probes of a storage: one that stalls is reported after 1.5 seconds."""
+
+EMBEDDER_EVERY_SECONDS: Final = 5.0
+
+
+class StorageProbe:
+    """Asks a storage again and again whether it answers, so that no request waits for it. Belongs to an event loop.
+
+    Args:
+        ask: Reads from the storage.
+        clock: Returns the time in seconds.
+
+    Attributes:
+        answered: Set once the first question has an answer, or none in time.
+        stalled: Whether the last question had no answer. Time in which this process is too busy to ask does not count:
+            overload is no outage.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[object]], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._asked_at: float | None = None
+        self._error: str | None = StorageUnavailableError.code
+        self.answered = asyncio.Event()
+        self.stalled = False
+
+    @property
+    def error(self) -> str | None:
+        """The code of the error of the last answer, or of a question that waits for too long; ``None``: it answers."""
+        asked_at = self._asked_at
+        if asked_at is not None and self._clock() - asked_at >= PROBE_SECONDS:
+            return StorageUnavailableError.code
+        return self._error
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        current_priority.set(Priority.CHECKPOINT)  # a question that waits behind turns says nothing of the storage
+        while True:
+            await self.probe()
+            await asyncio.sleep(PROBE_EVERY_SECONDS)
+
+    async def probe(self) -> None:
+        """Ask once."""
+        self._asked_at = self._clock()
+        error: str | None = None
+        try:
+            async with answer_timeout(PROBE_SECONDS):
+                await self._ask()
+        except (TimeoutError, StorageUnavailableError):
+            error = StorageUnavailableError.code
+        except ThreadkeepError as failure:
+            error = failure.code
+        self._asked_at, self._error = None, error
+        stalled = error == StorageUnavailableError.code
+        if stalled and not self.stalled:
+            log.warning("A storage does not answer: turns that need it are refused until it does.")
+        self.stalled = stalled
+        self.answered.set()
+
+
 @dataclass(eq=False)
 class ProcessMonitor:
     """Watches one memory of this process.
 
     Args:
         app: The memory's container.
+
+    Attributes:
+        storage: Tells whether the storage of the memories answers.
+        threads: Tells whether the one of the threads does, which may be the same.
+        degraded: What works less well, such as ``embedder``; ``None``: it is not known yet.
     """
 
     app: Container
+    degraded: tuple[str, ...] | None = field(default=None, init=False)
     _lag: LoopLag = field(default_factory=LoopLag)
     _queue: QueueState | None = None
 
+    def __post_init__(self) -> None:
+        app = self.app
+        self.storage = self.threads = StorageProbe(lambda: app.ask(app.storage))
+        if app.checkpointer is not None and app.thread_storage is not app.storage:
+            self.threads = StorageProbe(lambda: app.ask(app.thread_storage))
+
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Watch during the block."""
-        tasks = [asyncio.create_task(self.app.event_loop.run(work())) for work in (self._lag.run, self._count)]
+        """Watch during the block, which begins once the storages were asked."""
+        probes = {self.storage, self.threads}
+        works = (self._lag.run, self._count, self._keep_embedder, *(probe.run for probe in probes))
+        tasks = [asyncio.create_task(self.app.event_loop.run(work())) for work in works]
+        await asyncio.gather(*(self.app.event_loop.run(_until(probe.answered)) for probe in probes))
         try:
             yield
         finally:
@@ -154,6 +233,17 @@ class ProcessMonitor:
             queue=self._queue,
         )
 
+    @property
+    def error(self) -> str | None:
+        """The code of why the memories or the threads cannot be used; ``None``: they can."""
+        return self.storage.error or self.threads.error
+
+    async def _keep_embedder(self) -> None:
+        """Load the embedder, and look again whether it works."""
+        while True:
+            self.degraded = await self.app.warm(self.app.loading_budget)
+            await asyncio.sleep(EMBEDDER_EVERY_SECONDS)
+
     async def _count(self) -> None:
         while True:
             services = self.app.connected
@@ -175,8 +265,11 @@ class ProcessMonitor:
         return QueueState(stats.pending - stats.running, stats.running, stats.failed, max(0.0, oldest), len(proposals))
 
 
-PROBE_SECONDS: Final = 1.5
-"""How long a part may take to answer; one that has stalled is reported after this time."""
+async def _until(answered: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PROBE_SECONDS):
+            await answered.wait()
+
 
 TIMED_OUT: Final = "timed_out"
 
@@ -200,48 +293,15 @@ class Probe:
 
 async def probe_parts(app: Container) -> list[Probe]:
     """Ask every part of a memory at once; it takes :data:`PROBE_SECONDS` at most."""
-    probes = [_probe("storage", app.storage.name, lambda: app.call(_positions(app.storage)))]
+    probes = [_probe("storage", app.storage.name, lambda: app.event_loop.run(app.ask(app.storage)))]
     if app.checkpointer is not None and app.thread_storage is not app.storage:
         threads = app.thread_storage
-        probes.append(_probe("threads", threads.name, lambda: app.call(_positions(threads))))
+        probes.append(_probe("threads", threads.name, lambda: app.event_loop.run(app.ask(threads))))
     if (embedder := app.embedder) is not None:
         probes.append(_probe("embedder", embedder.name, lambda: app.event_loop.run(embedder.embed(["probe"]))))
     if app.settings.vectors != "exact":
         probes.append(_probe("vectors", app.settings.vectors, lambda: app.call(_ask_vectors)))
     return await asyncio.gather(*probes)
-
-
-async def threads_answer(app: Container) -> bool:
-    """Return whether the storage of the threads answers, be it with an error.
-
-    Time in which this process is too busy to ask does not count: overload is no outage.
-    """
-
-    async def ask(services: Services) -> None:
-        async with answer_timeout(PROBE_SECONDS):
-            await _positions(app.thread_storage)(services)
-
-    try:
-        await app.call(ask)
-    except (TimeoutError, StorageUnavailableError):
-        return False
-    except ThreadkeepError as error:
-        log.warning("The storage of the threads was probed: %s", error)
-    return True
-
-
-class _HasPosition(Protocol):
-    async def connect(self) -> None: ...
-
-    async def position(self, partition: Any, /) -> Any: ...
-
-
-def _positions(storage: _HasPosition) -> Callable[[Services], Any]:
-    async def ask(_: Services) -> None:
-        await storage.connect()
-        await storage.position(PROBED)
-
-    return ask
 
 
 async def _ask_vectors(services: Services) -> None:

@@ -567,6 +567,24 @@ class TestProgram:
         assert done.stderr.startswith("Error (memory_not_found): ")
         assert "Traceback" not in done.stderr
 
+    def test_the_process_ends_without_the_last_collections(self) -> None:
+        """They look at every object, which kept a gateway on a busy machine for half a minute."""
+        program = (
+            "import gc; gc.disable()\n"
+            "class Unreachable:\n"
+            "    def __del__(self): print('collected', flush=True)\n"
+            "one = Unreachable(); one.itself = one; del one\n"
+            "from threadkeep.cli.main import main; main()"
+        )
+
+        done = subprocess.run(
+            [sys.executable, "-c", program, "--version"], capture_output=True, text=True, check=False, timeout=120
+        )
+
+        assert done.returncode == 0
+        assert done.stdout
+        assert "collected" not in done.stdout
+
     @pytest.mark.slow
     @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may write anywhere")
     def test_a_read_only_home_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

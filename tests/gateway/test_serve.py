@@ -151,7 +151,7 @@ def listening(process: subprocess.Popen[str] | PythonProcess) -> Iterator[Served
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(60)  # it ends 35 seconds after the signal at the latest
         reading.join()
         if process.stderr is not None:
             process.stderr.close()
@@ -329,6 +329,53 @@ class TestStopping:
         assert stopped[-1].data["code"] == "restarting"
         assert stopped[-1].data["run_id"] == stopped[0].data["run_id"]
         assert "done" in kinds(again)
+
+
+HANGING_GRAPH = """
+import asyncio, threading, time
+from langgraph.graph import MessagesState, StateGraph
+from langgraph.config import get_stream_writer
+
+def block():
+    time.sleep(3600)
+
+def graph(tk):
+    async def event_loop(state):
+        get_stream_writer()({"type": "policy"})
+        asyncio.get_running_loop().call_later(0.1, block)
+        await asyncio.Event().wait()
+
+    def thread(state):
+        get_stream_writer()({"type": "policy"})
+        threading.Event().wait()
+
+    built = StateGraph(MessagesState).add_node("node", NODE).set_entry_point("node")
+    return built.compile(checkpointer=tk.per_run_owner().checkpointer)
+"""
+
+
+@pytest.mark.slow
+class TestHanging:
+    @pytest.mark.timeout(120)
+    @pytest.mark.parametrize("what", ["thread", "event_loop"])
+    async def test_what_never_returns_does_not_keep_the_process(self, tmp_path: Path, what: str):
+        """A tool's thread is left behind once all is closed; a blocked event loop is shown, and the process ends."""
+        (tmp_path / "hanging_module.py").write_text(HANGING_GRAPH.replace("NODE", what))
+        limited = f"import threadkeep.gateway.serve as s; s.STOP_SECONDS = 1; {COMMAND[-1]}"
+        variables = prepare_server(tmp_path, 0, {"THREADKEEP_DRAIN_SECONDS": "0.2"})
+        command = [*COMMAND[:-1], limited if what == "event_loop" else COMMAND[-1]]
+        command += ["serve", "--port", "0", "--graph", "hanging_module:graph"]
+        with started(command, tmp_path, variables) as server:
+            async with server.client() as client:
+                seen: list[StreamEvent] = []
+                running = asyncio.create_task(turn(client, "Hello", "t", seen))
+                await until(lambda: "policy" in kinds(seen))
+                server.process.send_signal(signal.SIGTERM)
+                await running
+            await asyncio.to_thread(server.process.wait, 60)
+
+        assert server.process.returncode == (1 if what == "event_loop" else 0)
+        assert ("in block\n" in "".join(server.lines)) is (what == "event_loop")
 
 
 async def until_running(client: httpx.AsyncClient, thread_id: str) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.gateway.load.stalled import QUICK, Stall, stall_storage
+from tests.gateway.load.stalled import NAMED_SECONDS, QUICK, Stall, stall_storage
+from threadkeep.errors import StorageDeniedError
+from threadkeep.process_state import PROBE_EVERY_SECONDS, PROBE_SECONDS, StorageProbe
 
 TIMEOUT = {"THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS": "2"}
 
@@ -20,6 +24,44 @@ def require_noticed(stall: Stall) -> None:
     assert stall.named_after is not None
     assert stall.ready_again
     assert not stall.faults, stall.faults
+
+
+class TestStorageProbe:
+    async def test_a_question_that_waits_too_long_is_an_error(self):
+        """Without a timer that has to run: whoever looks compares the time of the question with the clock."""
+        now, silent, asked = 0.0, False, asyncio.Event()
+
+        async def ask() -> None:
+            if silent:
+                asked.set()
+                await asyncio.Event().wait()
+
+        probe = StorageProbe(ask, clock=lambda: now)
+        assert probe.error == "storage_unavailable"
+        await probe.probe()
+        assert probe.error is None
+        silent = True
+        waiting = asyncio.create_task(probe.probe())
+        await asked.wait()
+
+        assert probe.error is None
+        now += PROBE_SECONDS
+        assert probe.error == "storage_unavailable"
+        waiting.cancel()
+
+    def test_the_limits_name_it_in_time(self):
+        assert PROBE_EVERY_SECONDS + PROBE_SECONDS < NAMED_SECONDS
+
+    async def test_an_error_is_an_answer(self):
+        """The storage is not usable, but it does not stall: turns get its error."""
+
+        async def ask() -> None:
+            raise StorageDeniedError("No.")
+
+        probe = StorageProbe(ask)
+        await probe.probe()
+
+        assert (probe.error, probe.stalled) == ("storage_denied", False)
 
 
 @pytest.mark.slow

@@ -80,6 +80,26 @@ class TestLending:
             with pytest.raises(ClosedError, match="closed"):
                 await attempt
 
+    @pytest.mark.timeout(120)
+    async def test_closing_cuts_what_takes_long(self, postgres_url: str, proxy: FaultProxy):
+        """Maintenance may take minutes, and a server that stalled never answers; a process ends all the same."""
+        pool = PostgresPool(proxy.url_of(postgres_url))
+        await pool.open()
+        began = asyncio.Event()
+
+        async def maintain(connection: Connection) -> None:
+            began.set()
+            await connection.execute("SELECT pg_sleep(600)")
+
+        running = asyncio.create_task(pool.run(maintain, seconds=600))
+        await began.wait()
+        proxy.stall()
+
+        await pool.close()
+
+        with pytest.raises(ClosedError):
+            await running
+
     async def test_waiting_for_a_full_pool_raises(self, postgres_url: str):
         async with opened(postgres_url, size=1, wait_timeout=timedelta(milliseconds=500)) as pool:
             async with pool.connection():

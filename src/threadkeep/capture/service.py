@@ -389,7 +389,8 @@ class CaptureService:
                     degraded = (*receipt.degraded, "timeout")
                     return Receipt(receipt.status, receipt.turn_ids, degraded=degraded, reason=reason)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(progress.wait(), min(left, poll))
+                    async with asyncio.timeout(min(left, poll)):
+                        await progress.wait()
                 progress.clear()
                 poll = min(2 * poll, _SETTLE_MAX_POLL_SECONDS)
                 records = await self.on_record.records(receipt.turn_ids, owner=owner)

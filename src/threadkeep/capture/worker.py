@@ -199,8 +199,7 @@ class Queue:
         """Stop; what is not finished is given back. The second call does nothing."""
         await self.engine.stop()
         own, self._own = self._own, {}
-        for claim in own.values():
-            await self._give_back(claim, delay=timedelta(0))
+        await asyncio.gather(*(self._give_back(claim, delay=timedelta(0)) for claim in own.values()))
 
     def may_lease(self) -> bool:
         """Return whether turns that are recorded now get this worker's lease at once, which saves a commit.
@@ -333,7 +332,8 @@ class Queue:
                         await self._learn_all(keys)
                     elif self._running or (others and ready.elsewhere):
                         with suppress(TimeoutError):
-                            await asyncio.wait_for(progress.wait(), _LOOK_AGAIN_SECONDS)
+                            async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                                await progress.wait()
                     else:
                         return True
         except (TimeoutError, StorageError) as error:

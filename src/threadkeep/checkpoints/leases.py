@@ -422,8 +422,7 @@ class Leases:
         self.closed = True
         if self._renewing is not None:
             self._renewing.cancel()
-        for lease in [*self._active.values()]:
-            await self._release_quietly(lease)
+        await asyncio.gather(*(self._release_quietly(lease) for lease in [*self._active.values()]))
         await self._threads.settle()
 
     async def _release_quietly(self, lease: Lease) -> None:

@@ -53,6 +53,7 @@ class Gateway:
         suspensions: The suspended owners.
         sessions: The browser sessions; ``None``: there are none.
         metrics: What Prometheus reads.
+        monitor: Watches the memory of this process.
         growth: The size of the storage by day.
     """
 
@@ -68,6 +69,7 @@ class Gateway:
     suspensions: Suspensions
     sessions: Sessions | None
     metrics: GatewayMetrics
+    monitor: ProcessMonitor
     growth: Growth
 
 
@@ -91,8 +93,8 @@ def create_app(
     sessions = None
     if settings.client_id is not None and isinstance(who, TokenAuthentication):
         sessions = Sessions(store, clock, settings, who.verifier)
-    registry = RunRegistry(tk, graph, settings)
     monitor = ProcessMonitor(tk.app)
+    registry = RunRegistry(tk, graph, settings, monitor.threads)
     registry.metrics.registry.register(ProcessCollector(monitor))
     gateway = Gateway(
         tk,
@@ -107,6 +109,7 @@ def create_app(
         Suspensions(store, clock),
         sessions,
         registry.metrics,
+        monitor,
         Growth(tk, clock),
     )
 

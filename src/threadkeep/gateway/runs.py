@@ -20,6 +20,7 @@ from threadkeep.errors import (
     RunNotFoundError,
     SettingsError,
     StorageError,
+    StorageUnavailableError,
     ThreadkeepError,
     ThreadNotFoundError,
 )
@@ -45,7 +46,6 @@ from threadkeep.gateway.run_models import (
     thread_of_run,
     token_of_run,
 )
-from threadkeep.gateway.stall_guard import StallGuard
 from threadkeep.ids import new_id
 from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.observability import OwnerDigests, log
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from threadkeep.gateway.settings import GatewaySettings
     from threadkeep.identity import Owner
     from threadkeep.langgraph.thread_models import Thread
+    from threadkeep.process_state import StorageProbe
 
 KEPT_SECONDS: Final = 300.0
 """How long the events of a run that ended are kept."""
@@ -80,6 +81,7 @@ class RunRegistry:
         tk: The memory.
         graph: The graph, compiled with the parts of ``tk.per_run_owner()``.
         settings: The settings of the gateway.
+        threads: Tells whether the storage of the threads answers.
 
     Attributes:
         limiter: Limits the runs in progress.
@@ -91,7 +93,7 @@ class RunRegistry:
         SettingsError: The graph takes its owner from elsewhere.
     """
 
-    def __init__(self, tk: Threadkeep, graph: Any, settings: GatewaySettings) -> None:
+    def __init__(self, tk: Threadkeep, graph: Any, settings: GatewaySettings, threads: StorageProbe) -> None:
         self._tk = tk
         self.view = tk.per_run_owner()
         self._graph = graph
@@ -111,7 +113,7 @@ class RunRegistry:
         self.children = asyncio.Semaphore(CHILDREN)
         secret = tk.app.settings.erasure_key
         self._owners_in_logs = OwnerDigests(secret.get_secret_value() if secret else None)
-        self._stall_guard = StallGuard(tk)
+        self._threads = threads
         self._draining = False
         self._draining_task: asyncio.Task[None] | None = None
 
@@ -146,7 +148,6 @@ class RunRegistry:
             await asyncio.wait([*self._tasks], timeout=LEARNING_SECONDS)
         for task in [*self._tasks]:
             task.cancel()
-        await self._stall_guard.aclose()
 
     def of_thread(self, owner: Owner, thread_id: str) -> list[ChatRun]:
         """Return the runs on a thread that are kept in this process, the newest first."""
@@ -383,7 +384,9 @@ class RunRegistry:
         if self._draining:
             msg = "The server is stopping; nothing of this turn was kept. Try again in a moment."
             raise RestartingError(msg)
-        self._stall_guard.require_answering()
+        if self._threads.stalled:
+            msg = "The storage of the threads does not answer; nothing of this turn was kept. Try again in a moment."
+            raise StorageUnavailableError(msg)
 
     async def _reset(self, run: AnyRun, number: int) -> bytes:
         about = {"run_id": run.run_id, "thread_id": run.thread_id}
@@ -468,8 +471,7 @@ class RunRegistry:
         begun = run.buffer.last
         try:
             lease = saver.leased(self.view.config(request.owner, **thread, multitask_strategy=call.strategy))
-            async with self._stall_guard.watching() as suspicion, lease:
-                suspicion.cancel()
+            async with lease:
                 self._stop_others(run, call.strategy)
                 if call.answers:
                     await self._require_question(config, call)

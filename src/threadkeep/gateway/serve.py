@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import faulthandler
+import gc
 import importlib
 import logging
 import math
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -41,6 +45,12 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 _CLOSE_SECONDS: Final = 5
 """How long responses that are no runs may take after the runs have ended."""
+
+STOP_SECONDS: Final = 25.0
+"""How long after the drain a process may take to close everything; then it shows its stacks and exits with 1."""
+
+_THREADS_SECONDS: Final = 2.0
+"""How long a process that has closed everything waits for threads: a tool or a model may never return."""
 
 _POLL_SECONDS: Final = 0.1
 _FIRST_DELAY_SECONDS: Final = 1.0
@@ -212,7 +222,8 @@ def draining_on_signal(runs: RunRegistry, seconds: float) -> Generator[None]:
     """Drain *runs* at the first signal, and then hand it to the server; at the second one, end the process.
 
     Until the runs have ended the server listens: it answers reads, and refuses turns with status 503. What was
-    acknowledged is stored, so that the end at once loses none of it.
+    acknowledged is stored, so that the end at once loses none of it. A process that has not ended
+    :data:`STOP_SECONDS` after the drain is ended, whatever it waits for.
 
     Args:
         runs: The runs of this process.
@@ -227,6 +238,7 @@ def draining_on_signal(runs: RunRegistry, seconds: float) -> Generator[None]:
             os._exit(1)
         seen.add(number)
         if len(seen) == 1:
+            faulthandler.dump_traceback_later(seconds + STOP_SECONDS, exit=True)  # also where the event loop hangs
             loop.call_soon_threadsafe(drain, partial(before[number], number, frame))
 
     def drain(end: Callable[[], None]) -> None:
@@ -239,6 +251,10 @@ def draining_on_signal(runs: RunRegistry, seconds: float) -> Generator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if seen:  # everything is closed: nothing is lost with threads that go on
+            ending = threading.Timer(_THREADS_SECONDS, os._exit, [0])
+            ending.daemon = True
+            ending.start()
 
 
 def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
@@ -251,6 +267,7 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
     Raises:
         SettingsError: A setting is missing or invalid; the message names it.
     """
+    atexit.register(gc.freeze)  # see threadkeep.cli.main: further processes of a server do not begin there
     settings, library = GatewaySettings.load(), load_settings(Settings)
     use_log_format(library)
     tk = threadkeep.open(settings=library)

@@ -160,7 +160,8 @@ async def _tools(declaration: Declaration, connection: Connection, app: Containe
         tool_interceptors=[_Surviving(declaration, app)],
     )
     try:
-        offered = await asyncio.wait_for(loading, declaration.timeout_seconds)
+        async with asyncio.timeout(declaration.timeout_seconds):
+            offered = await loading
     except Exception as error:  # noqa: BLE001 - servers and transports fail in their own ways; the agent is left out
         # What they say may quote a credential, so it does not go on.
         leaf = _leaf(error)

@@ -350,7 +350,8 @@ class Compaction:
             return estimate
         counting = asyncio.to_thread(asked, estimate, model, history.messages, system, tools)
         try:
-            return await asyncio.wait_for(counting, COUNT_TIMEOUT.total_seconds())
+            async with asyncio.timeout(COUNT_TIMEOUT.total_seconds()):
+                return await counting
         except TimeoutError as error:
             self._tk.app.telemetry.degraded("window.count", error)
             return estimate
@@ -434,9 +435,8 @@ class Compaction:
             try:
                 prompt = [HumanMessage(_prompt(said, before))]
                 config: Any = {"tags": ["nostream"], "callbacks": [], "metadata": {"lc_source": "summarization"}}
-                answer = await asyncio.wait_for(
-                    _answer(self._tk.app.settings, model, prompt, config), SUMMARY_TIMEOUT.total_seconds()
-                )
+                async with asyncio.timeout(SUMMARY_TIMEOUT.total_seconds()):
+                    answer = await _answer(self._tk.app.settings, model, prompt, config)
                 if text := cut_to(answer.text, budget_tokens=budget_tokens, count=estimate_tokens):
                     return text
             except Exception as error:  # noqa: BLE001 - a summary never fails a turn; counted and logged

@@ -74,6 +74,10 @@ _INLINE_OPERATIONS: Final = 64
 """Up to this many operations are encoded on the event loop, in about 0.01 ms each; more of them in a thread."""
 
 _INLINE_NAMESPACES: Final = 1_000
+
+CLOSE_SECONDS: Final = 2.0
+"""How long closing a storage waits for the calls in progress: as long as a turn's statement may take by default."""
+
 _MAX_INT64: Final = (1 << 63) - 1
 # "~" sorts after, and the empty text before, every encoded namespace and key.
 _BEFORE_NEWEST: Final = Cursor(_MAX_INT64, _MAX_INT64, "~", "~")
@@ -457,10 +461,11 @@ class CallRunner:
         task.add_done_callback(self._discard)
         return await asyncio.shield(task)
 
-    async def drain(self) -> None:
-        """Wait for the calls that are running."""
+    async def drain(self, seconds: float = CLOSE_SECONDS) -> bool:
+        """Wait for the calls that are running, for *seconds* at most; return whether all have ended."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks))
+            await asyncio.wait(set(self._tasks), timeout=seconds)
+        return not self._tasks
 
     async def _attempt(self, call: Callable[[], Awaitable[T]], repeatable: Callable[[], bool]) -> T:
         if self._gate is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.gateway.auth import check_issuers
-from threadkeep.process_state import PROBE_SECONDS
+from threadkeep.models.base import EMBEDDER
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.app import Gateway
 
 router = APIRouter(tags=["health"])
 
@@ -28,9 +30,9 @@ class ReadyBody(BaseModel):
     """Whether the process can answer requests.
 
     Attributes:
-        ready: Whether everything is reachable, and the process is not stopping.
+        ready: Whether everything is reachable, the embedder was loaded if it can be, and the process is not stopping.
         stopping: Whether the process got a signal to stop: it begins no run any more.
-        storage: ``ok``, or the code of the error.
+        storage: ``ok``, or the code of the error of the memories' or the threads' storage.
         degraded: What works less well, such as ``embedder``.
         unreachable_issuers: The issuers without keys; their tokens get status 503.
     """
@@ -51,20 +53,17 @@ async def show_health() -> HealthBody:
 @router.get("/readyz", responses={503: {"model": ReadyBody}})
 async def show_readiness(request: Request, response: Response) -> ReadyBody:
     """Return whether requests are answered: the storage and the issuers are reachable; otherwise status 503."""
-    gateway = request.app.state.gateway
-    storage, degraded = "ok", list[str]()
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            degraded = [*(await gateway.tk.ready()).degraded]
-    except ThreadkeepError as error:
-        storage = error.code
-    except TimeoutError:
-        storage = StorageUnavailableError.code
+    gateway: Gateway = request.app.state.gateway
+    monitor = gateway.monitor
     issuers = await check_issuers(gateway.authenticate)
     unreachable = [url for url, reachable in issuers.items() if not reachable]
-    stopping = gateway.runs.draining
-    ready = storage == "ok" and not unreachable and not stopping
+    stopping, error = gateway.runs.draining, monitor.error
+    ready = error is None and monitor.degraded is not None and not unreachable and not stopping
     response.status_code = 200 if ready else 503
     return ReadyBody(
-        ready=ready, stopping=stopping, storage=storage, degraded=degraded, unreachable_issuers=unreachable
+        ready=ready,
+        stopping=stopping,
+        storage=error or "ok",
+        degraded=[EMBEDDER] if monitor.degraded is None else [*monitor.degraded],
+        unreachable_issuers=unreachable,
     )

@@ -97,7 +97,7 @@ class PostgresPool:
         self._opening = asyncio.Lock()
         self._closed = False
         self._pid = 0
-        self._in_use = 0
+        self._deadlines: set[_StatementDeadline] = set()
         self._calls = CallRunner(is_lost=_is_lost, reconnect=self._drop_idle)
         self.refused: Exception | None = None
         """Why the last attempt to connect failed; ``None`` if it succeeded."""
@@ -110,7 +110,7 @@ class PostgresPool:
     @property
     def in_use(self) -> int:
         """How many connections calls have now."""
-        return self._in_use
+        return len(self._deadlines)
 
     def leads_to(self, dsn: str) -> bool:
         """Return whether this pool was made from *dsn*."""
@@ -146,13 +146,20 @@ class PostgresPool:
             self._pool, self._pid = pool, os.getpid()
 
     async def close(self) -> None:
-        """Release every connection; the second call does nothing."""
+        """Release every connection; the second call does nothing.
+
+        The statements of turns end before that. Maintenance that takes longer is cut, and PostgreSQL rolls it back.
+        """
         self._closed = True
-        if self._pid == os.getpid():
-            await self._calls.drain()
+        here = self._pid == os.getpid()
+        ended = not here or await self._calls.drain()
         pool, self._pool = self._pool, None
-        if pool is not None and self._pid == os.getpid():
-            await pool.close()
+        if not ended:
+            for deadline in [*self._deadlines]:
+                deadline.cut_now()
+            await self._calls.drain()
+        if pool is not None and here:
+            await pool.close(LATE_SECONDS)
 
     @asynccontextmanager
     async def connection(self, *, seconds: float | None = None) -> AsyncGenerator[Connection]:
@@ -240,17 +247,19 @@ class PostgresPool:
     @asynccontextmanager
     async def _held(self, pool: AsyncConnectionPool[_Connection], seconds: float) -> AsyncGenerator[Connection]:
         connection = await self._take(pool)
-        self._in_use += 1
         deadline = _StatementDeadline(connection, seconds)
+        self._deadlines.add(deadline)
         try:
             yield connection
         except psycopg.Error as error:
             if not deadline.cut:
                 raise
+            if self._closed:
+                raise _closed() from error
             msg = f"{self.location} timed out: no answer within {seconds + LATE_SECONDS:g} seconds; try again."
             raise StorageUnavailableError(msg, server=self.location) from error
         finally:
-            self._in_use -= 1
+            self._deadlines.discard(deadline)
             if await deadline.end():
                 await connection.close()
             await pool.putconn(connection)
@@ -276,7 +285,7 @@ class PostgresPool:
                 yield connection
 
     def _no_connection_error(self) -> Exception:
-        if self._in_use >= self._size:
+        if self.in_use >= self._size:
             msg = (
                 f"All {self._size} connections to {self.location} were in use for {self._wait:g} seconds; try again, "
                 "or raise THREADKEEP_POSTGRES_POOL_SIZE."
@@ -337,14 +346,15 @@ class _StatementDeadline:
 
     def _cancel(self) -> None:
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(LATE_SECONDS, self._cut)
+        self._timer = loop.call_later(LATE_SECONDS, self.cut_now)
         self._cancelling = loop.create_task(self._ask_to_cancel())
 
     async def _ask_to_cancel(self) -> None:
         with suppress(psycopg.Error, OSError):  # then it is cut
             await self._connection.cancel_safe(timeout=LATE_SECONDS)
 
-    def _cut(self) -> None:
+    def cut_now(self) -> None:
+        """Cut the connection: the call that waits on it fails at once."""
         self.cut = True
         with suppress(OSError, psycopg.Error):  # it is closed already
             lent = socket.socket(fileno=self._connection.pgconn.socket)
