@@ -16,6 +16,7 @@ import yaml
 import threadkeep
 from tests.gateway.conftest import Open
 from tests.gateway.test_lifetime import until
+from threadkeep.gateway.serve import STOP_SECONDS
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.settings import Settings, secret_file_variables, variables_of
 from tools import image_requirements
@@ -25,6 +26,7 @@ DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "threadkeep"
 METRIC = re.compile(r"\bthreadkeep_[a-z_]+")
 VARIABLE = re.compile(r"\b(?:THREADKEEP|LANGGRAPH)_[A-Z_]*[A-Z]\b")
+LONGEST_STOP = GatewaySettings.model_fields["drain_seconds"].default + STOP_SECONDS
 WATCHED_BY_ALERTS = {
     "threadkeep_turns_total",
     "threadkeep_degraded_total",
@@ -114,9 +116,7 @@ class TestSettings:
         assert settings.migrate == "check"
         assert settings.workers == 0
         grace = values["terminationGracePeriodSeconds"]
-        assert (
-            grace > values["preStopSeconds"] + gateway.drain_seconds + 5 + 5 + 8
-        )  # the learning, responses, the queue
+        assert grace > values["preStopSeconds"] + gateway.drain_seconds + STOP_SECONDS
 
     @pytest.mark.parametrize("name", ["compose.yaml", "compose.sqlite.yaml"])
     def test_containers_are_confined_and_have_no_secret_in_their_environment(self, name: str):
@@ -127,6 +127,7 @@ class TestSettings:
         for service in own.values():
             assert service["read_only"] is True
             assert service["cap_drop"] == ["ALL"]
+            assert int(service["stop_grace_period"].removesuffix("s")) > LONGEST_STOP
             assert not [key for key in service["environment"] if key.endswith(("_DSN", "_KEY", "_PASSWORD"))]
 
 
@@ -159,7 +160,9 @@ class TestImage:
         text = (DEPLOY / "systemd" / f"threadkeep-{name}.service").read_text()
 
         assert "ProtectSystem=strict" in text
+        assert "\nUser=threadkeep\n" in text
         if name != "migration":
+            assert int(re.findall(r"TimeoutStopSec=(\d+)", text)[0]) > LONGEST_STOP
             assert "KillMode=mixed" in text
             assert "RestartPreventExitStatus=2" in text
 
