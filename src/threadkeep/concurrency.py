@@ -324,23 +324,6 @@ async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> A
                 _answer_time.set(outer)
 
 
-async def end_within(seconds: float, work: Coroutine[Any, Any, object]) -> None:
-    """Run *work* to its end, for *seconds* at most; then it is cancelled, and goes on unseen if it ignores that.
-
-    Raises:
-        TimeoutError: It did not end in time.
-        Exception: What *work* raised.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-    finally:
-        ended = task.done() or not task.cancel()
-    if not ended:
-        raise TimeoutError
-    task.result()
-
-
 _FIRST_AWAY_SECONDS: Final = 0.05
 _LONGEST_AWAY_SECONDS: Final = 0.5
 

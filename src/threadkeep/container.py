@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import TimeoutBudget, end_within
+from threadkeep.concurrency import TimeoutBudget
 from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
 from threadkeep.identity import Owner
@@ -585,10 +585,15 @@ class Container:
             await self._end_step("close", close(), max(left, _SHORTEST_SECONDS))
 
     async def _end_step(self, name: str, step: Coroutine[Any, Any, object], seconds: float) -> None:
-        """Run a step of closing; one that fails or takes longer is left, so that the others follow."""
+        """Run a step of closing; one that fails, takes longer or ignores that it is cancelled is left."""
+        task = asyncio.ensure_future(step)
+        await asyncio.wait({task}, timeout=seconds)
+        if task.cancel():
+            self.telemetry.degraded(name, TimeoutError())
+            return
         try:
-            await end_within(seconds, step)
-        except (StorageError, TimeoutError) as error:
+            task.result()
+        except StorageError as error:
             self.telemetry.degraded(name, error)
 
 
