@@ -573,28 +573,28 @@ class Container:
         captures = self.services.captures if started and self.capturing and self.background else None
         if captures is not None and captures.works:
             left = max(0.0, until - loop.time())
-            await self._end_step("capture.drain", captures.drain(timedelta(seconds=left)), left + SETTLE_SECONDS)
+            await self._end_step(captures.drain(timedelta(seconds=left)), left + SETTLE_SECONDS)
         until = loop.time() + CLOSE_SECONDS
         if captures is not None:
-            await self._end_step("capture.stop", captures.stop(), CLOSE_SECONDS / 2)
+            await self._end_step(captures.stop(), CLOSE_SECONDS / 2)
         if started and "retention" in services:
-            await self._end_step("memories.uses", self.services.retention.settle(), SETTLE_SECONDS)
+            await self._end_step(self.services.retention.settle(), SETTLE_SECONDS)
         closers = [self.services.search.close] if "search" in services else []
         for close in (*closers, *reversed(self.closers), self.storage.close):
             left = min(CLOSE_SECONDS / 2, until - loop.time())
-            await self._end_step("close", close(), max(left, _SHORTEST_SECONDS))
+            await self._end_step(close(), max(left, _SHORTEST_SECONDS))
 
-    async def _end_step(self, name: str, step: Coroutine[Any, Any, object], seconds: float) -> None:
+    async def _end_step(self, step: Coroutine[Any, Any, object], seconds: float) -> None:
         """Run a step of closing; one that fails, takes longer or ignores that it is cancelled is left."""
         task = asyncio.ensure_future(step)
         await asyncio.wait({task}, timeout=seconds)
         if task.cancel():
-            self.telemetry.degraded(name, TimeoutError())
+            self.telemetry.degraded("storage.close", TimeoutError())
             return
         try:
             task.result()
         except StorageError as error:
-            self.telemetry.degraded(name, error)
+            self.telemetry.degraded("storage.close", error)
 
 
 def _about(request: RecallRequest) -> dict[str, str | None]:
