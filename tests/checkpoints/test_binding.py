@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -80,8 +81,8 @@ class TestBinding:
     async def test_without_an_answer_of_the_storage_nothing_is_read_or_written(
         self, make: MakeCheckpointer, monkeypatch: pytest.MonkeyPatch
     ):
-        """The check of the owner fails closed."""
-        bound = make("memory")
+        """The check of the owner fails closed, once the time is over in which the storage is asked again."""
+        bound = make("memory", timeout=timedelta(seconds=0.3))
         await aput(bound, config_of("1", user_id=ANA.user_id), 1)
 
         async def away(*_: Any, **__: Any) -> Any:

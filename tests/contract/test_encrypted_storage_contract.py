@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.contract.test_storage_contract import LargeInSoak
 from threadkeep.errors import RevisionConflictError
 from threadkeep.ids import new_id
 from threadkeep.storage.encryption.cipher import new_master_key
@@ -25,7 +26,7 @@ from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
+from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract
 from threadkeep.testing.storage_contract.world import ANA, BOB, NOTES, VECTOR, commit, delete, get, keys, note, require
 
 pytestmark = pytest.mark.slow
@@ -45,13 +46,13 @@ def over(clock: FrozenClock, open_inner: Callable[[str], Storage]) -> OpenStorag
     return opened
 
 
-class TestEncryptedInMemoryStorage(StorageContract):
+class TestEncryptedInMemoryStorage(LargeInSoak):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock) -> OpenStorage:
         return over(clock, lambda prefix: InMemoryStorage(key_prefix=prefix, clock=clock))
 
 
-class TestEncryptedSqliteStorage(SharedStorageContract):
+class TestEncryptedSqliteStorage(LargeInSoak, SharedStorageContract):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock, tmp_path: Path) -> OpenStorage:
         return over(clock, lambda prefix: SqliteStorage(tmp_path / "memory.db", key_prefix=prefix, clock=clock))

@@ -70,7 +70,7 @@ class TestStalledStorage:
     async def test_turns_go_on_where_threads_are_elsewhere(self):
         """Each turn is answered to its end, and is kept in its thread."""
         stall = await stall_storage(
-            "elsewhere", users=2, before=1, seconds=4, after=1, with_twin=False, environment=QUICK
+            "elsewhere", users=2, before=1, seconds=4, after=1, with_twin=False, environment=QUICK, forked=True
         )
 
         require_noticed(stall)
@@ -87,6 +87,7 @@ class TestStalledStorage:
             after=2,
             with_twin=False,
             environment=QUICK | TIMEOUT,
+            forked=True,
         )
 
         require_noticed(stall)

@@ -22,9 +22,9 @@ FROZEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 def test_two_owners_never_meet() -> None:
     """Users, teams, agents and tenants, without a server; ``make soak`` takes 200,000 steps on every storage."""
-    found = tenants.run(2_000, storages=("memory", "sqlite"))
+    found = tenants.run(1_000, storages=("memory", "sqlite"))
 
-    assert found["n"] >= 2_000
+    assert found["n"] >= 1_000
     assert found["leaks"] == 0
 
 
@@ -83,7 +83,7 @@ def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
     """By the storage, and by raw statements of a login that has the application's rights."""
     tally = tenants.Tally()
 
-    tenants.walk(postgres_url, tally, until=500)
+    tenants.walk(postgres_url, tally, until=300)
 
     assert tally.raw > 0
     assert tally.leaks == []
@@ -107,7 +107,7 @@ def test_a_database_that_does_not_keep_them_apart_is_found_out(postgres_url: str
     run(postgres_url, broken)
     tally = tenants.Tally()
 
-    tenants.walk(postgres_url, tally, until=500)
+    tenants.walk(postgres_url, tally, until=300)
 
     assert any("raw statement" in leak for leak in tally.leaks)
     assert all("raw statement" in leak for leak in tally.leaks)

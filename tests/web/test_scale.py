@@ -62,7 +62,7 @@ def scroll(page: Page, selector: str, pixels: int, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memories", "threads", "messages"), [(600, 250, 400), pytest.param(10_000, 1_500, 2_000, marks=pytest.mark.soak)]
+    ("memories", "threads", "messages"), [(300, 100, 200), pytest.param(10_000, 1_500, 2_000, marks=pytest.mark.soak)]
 )
 def test_what_is_not_visible_is_not_in_the_document(open_site: OpenSite, memories: int, threads: int, messages: int):
     site = open_site()
@@ -187,7 +187,7 @@ MOST_TIMES_FEW: Final = 5
 
 
 @pytest.mark.parametrize(
-    ("memories", "threads", "messages"), [(600, 250, 400), pytest.param(10_000, 1_500, 2_000, marks=pytest.mark.soak)]
+    ("memories", "threads", "messages"), [(300, 100, 200), pytest.param(10_000, 1_500, 2_000, marks=pytest.mark.soak)]
 )
 def test_interactions_do_not_depend_on_how_much_there_is(
     open_site: OpenSite, capsys: pytest.CaptureFixture[str], memories: int, threads: int, messages: int

@@ -172,6 +172,7 @@ async def stall_storage(
     until: Callable[[Stall], bool] = lambda stall: stall.met,
     with_twin: bool = True,
     environment: Mapping[str, str] | None = None,
+    forked: bool = False,
 ) -> Stall:
     """Let users talk to a gateway on PostgreSQL that stalls, and to a twin, and check what is kept.
 
@@ -184,11 +185,12 @@ async def stall_storage(
         until: What the test must have seen before the storage continues.
         with_twin: Whether there is a twin.
         environment: Settings of the gateways.
+        forked: Whether the gateway forks from a process that has imported everything.
     """
     settings = {**(environment or {}), **({"LANGGRAPH_CHECKPOINT_TYPE": "sqlite"} if threads == "elsewhere" else {})}
     stall = Stall(frozenset(range(users)))
     with ExitStack() as stack:
-        bench = stack.enter_context(Bench(words=5, pause=0.02, postgres=True, environment=settings))
+        bench = stack.enter_context(Bench(words=5, pause=0.02, postgres=True, environment=settings, forked=forked))
         database, twin = bench.database(), None
         if with_twin:
             other = Bench(words=5, pause=0.02, postgres=True, environment=settings, provider=bench.provider)
