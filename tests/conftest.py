@@ -178,8 +178,10 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported and collected out of every later garbage collection."""
-    gc.collect()
+    """Keep what was imported and collected out of every later garbage collection.
+
+    What is garbage by then is little, and looking for it takes a second of each worker.
+    """
     gc.freeze()
 
 

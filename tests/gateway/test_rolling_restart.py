@@ -22,7 +22,6 @@ from tests.gateway.test_serve import ADDRESS, prepare_server, until_listening
 from tests.gateway.world import events_of
 from tests.processes import THREADKEEP, PythonProcess, start_python
 
-USERS = 4
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
 
 
@@ -157,16 +156,16 @@ class Load:
         self.wrong.append(f"{thread_id} was never answered")
 
 
-async def run_under_load(running: Fleet, disturb: Any) -> Load:
+async def run_under_load(running: Fleet, disturb: Any, *, users: int) -> Load:
     """Call *disturb* while users talk, and return what they saw."""
     load = Load(running)
-    users = [asyncio.create_task(load.user(number)) for number in range(USERS)]
+    talking = [asyncio.create_task(load.user(number)) for number in range(users)]
     await asyncio.sleep(1)
     try:
         await disturb()
     finally:
         load.stop.set()
-        await asyncio.gather(*users)
+        await asyncio.gather(*talking)
     return load
 
 
@@ -180,8 +179,8 @@ async def require_kept(load: Load, url: str, *, killed: bool) -> None:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.soak)])
-async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url: str, rounds: int):
+@pytest.mark.parametrize(("rounds", "users"), [(1, 2), pytest.param(10, 4, marks=pytest.mark.soak)])
+async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url: str, rounds: int, users: int):
     """No acknowledged turn is lost or doubled, and clients see no status but 200 and 503."""
     workers = 1 if rounds == 1 else 2
     codes: list[int] = []
@@ -196,18 +195,18 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
                     running.start_worker()
                     codes.append(running.end_worker(signal.SIGTERM))
 
-        load = await run_under_load(running, lambda: asyncio.to_thread(replace_all))
+        load = await run_under_load(running, lambda: asyncio.to_thread(replace_all), users=users)
         await require_kept(load, postgres_url, killed=False)
 
     assert load.wrong == []
     assert set(load.statuses) <= {200, 503}
-    assert len(load.acknowledged) > USERS
+    assert len(load.acknowledged) > users
     assert set(codes) == {0}
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.soak)])
-async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int):
+@pytest.mark.parametrize(("kills", "users"), [(4, 2), pytest.param(200, 4, marks=pytest.mark.soak)])
+async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int, users: int):
     """A client whose stream was cut asks again; what was acknowledged before is there, once."""
     with fleet(tmp_path, postgres_url, gateways=2, workers=2) as running:
 
@@ -220,9 +219,9 @@ async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: 
                     running.start_gateway()
                     running.end_gateway(signal.SIGKILL)
 
-        load = await run_under_load(running, lambda: asyncio.to_thread(kill_many))
+        load = await run_under_load(running, lambda: asyncio.to_thread(kill_many), users=users)
         await require_kept(load, postgres_url, killed=True)
 
     assert load.wrong == []
     assert set(load.statuses) <= {200, 503}
-    assert len(load.acknowledged) > USERS
+    assert len(load.acknowledged) > users

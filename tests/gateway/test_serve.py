@@ -40,6 +40,13 @@ def graph(tk):
     return tk.per_run_owner().graph(model=Slow(replies=("one two three four five",)))
 """
 COMMAND = (sys.executable, *THREADKEEP)
+FORKING = f"""
+import multiprocessing
+import uvicorn._subprocess
+
+uvicorn._subprocess.spawn = multiprocessing.get_context("fork")
+{THREADKEEP[-1]}
+"""
 FACTS = ("I live in Rome.", "I like jazz.", "I have two cats.", "I work as a nurse.")
 ADDRESS = re.compile(r"running on (http://\S+)")
 
@@ -90,10 +97,10 @@ def served(
 
 @contextmanager
 def forked_server(folder: Path, *arguments: str, pause: float = 0.0, **environment: str) -> Iterator[Served]:
-    """Start a server of one process, which forks from one that has imported everything."""
+    """Start a server that forks from a process that has imported everything, and whose processes fork from it."""
     words = ("serve", "--port", "0", *arguments)
     variables = prepare_server(folder, pause, environment)
-    with listening(start_python(*THREADKEEP, *words, cwd=folder, env=variables, stderr=PIPE)) as server:
+    with listening(start_python("-c", FORKING, *words, cwd=folder, env=variables, stderr=PIPE)) as server:
         yield server
 
 
@@ -293,8 +300,7 @@ class TestStopping:
     @pytest.mark.parametrize("workers", ["1", "2"])
     async def test_the_second_signal_ends_it_at_once(self, tmp_path: Path, workers: str):
         """The run is cut; what was acknowledged is stored, and the next process takes the thread."""
-        start = forked_server if workers == "1" else served  # processes of a server do not fork from it
-        with start(tmp_path, "--graph", "agent_module:graph", "--workers", workers, pause=0.2) as server:
+        with forked_server(tmp_path, "--graph", "agent_module:graph", "--workers", workers, pause=0.2) as server:
             async with server.client() as client:
                 done = await turn(client, "I live in Rome.", "first")
                 running = asyncio.create_task(turn(client, "I like jazz.", "t"))

@@ -27,8 +27,8 @@ def test_returned_turns_stay_and_losers_get_an_error(kind: str):
     if kind == "postgres" and (lacking := PostgresServer.missing()):
         missing(", ".join(lacking))
 
-    row = strategies.run(36, kinds=(kind,))[kind]
+    row = strategies.run(12, kinds=(kind,))[kind]
 
-    assert row["n"] == 36 * 12
+    assert row["n"] == 12 * 12
     assert row["told"] > 0  # they met
     assert {name: row[name] for name in ("lost", "doubled")} == {"lost": 0, "doubled": 0}
