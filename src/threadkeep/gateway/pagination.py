@@ -6,7 +6,8 @@ import base64
 import hashlib
 import hmac
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.shared_secret import SharedSecret
@@ -14,6 +15,8 @@ from threadkeep.ids import base64url, digest
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
+
+T = TypeVar("T")
 
 _SIGNATURE_BYTES: Final = 16
 _POSITION: Final = re.compile(r"(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", re.ASCII)
@@ -30,6 +33,31 @@ class Cursors:
 
     def __init__(self, store: Any) -> None:
         self._secret = SharedSecret(store)
+
+    async def page(
+        self,
+        rows: Callable[..., Awaitable[Sequence[T]]],
+        owner: Owner,
+        *bound: str,
+        cursor: str | None,
+        limit: int,
+    ) -> tuple[Sequence[T], str | None]:
+        """Return one page of what *rows* lists, and the cursor of the next page; ``None``: this is the last one.
+
+        Args:
+            rows: Returns at most ``limit=`` rows from the one at ``offset=`` on.
+            owner: The owner that the cursors are for.
+            bound: See :meth:`seal`.
+            cursor: The cursor of this page; ``None``: the first page.
+            limit: How many rows the page has at most.
+
+        Raises:
+            InvalidInputError: See :meth:`open`.
+        """
+        offset = await self.open(cursor, owner, *bound)
+        found = await rows(limit=limit + 1, offset=offset)
+        more = await self.seal(offset + limit, owner, *bound) if len(found) > limit else None
+        return found[:limit], more
 
     async def seal(self, offset: int, owner: Owner, *bound: str) -> str:
         """Return the cursor of the row at *offset*; *bound* are the route and the values of its filter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -59,6 +60,7 @@ from threadkeep.gateway.inputs import (
 
 if TYPE_CHECKING:
     from threadkeep import Version
+    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
@@ -329,11 +331,11 @@ async def list_memories(
     if memory_id is not None:
         named = await client_of(request, principal).memories.get_many(memory_id)
         return MemoriesBody(memories=[memory_body(one) for one in named.values()], cursor=None)
-    cursors, bound = request.app.state.gateway.cursors, ("memories", *(str(one or "") for one in wanted.values()))
-    offset = await cursors.open(cursor, principal.owner, *bound)
-    found = await client_of(request, principal).memories.list(limit=limit + 1, offset=offset, **wanted)
-    more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
-    return MemoriesBody(memories=[memory_body(one) for one in found[:limit]], cursor=more)
+    cursors: Cursors = request.app.state.gateway.cursors
+    bound = ("memories", *(str(one or "") for one in wanted.values()))
+    rows = partial(client_of(request, principal).memories.list, **wanted)
+    found, more = await cursors.page(rows, principal.owner, *bound, cursor=cursor, limit=limit)
+    return MemoriesBody(memories=[memory_body(one) for one in found], cursor=more)
 
 
 @router.post("", status_code=201)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +24,9 @@ from threadkeep.gateway.bodies import (
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer, client_of
 from threadkeep.gateway.problems import ProblemError
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(tags=["proposals"], route_class=IdempotentRoute)
 
@@ -124,12 +128,10 @@ async def list_proposals(
     state: Annotated[State | Literal["all"], Query()] = "pending",
 ) -> ProposalsBody:
     """List the proposals of the user, newest first."""
-    cursors, bound = request.app.state.gateway.cursors, ("proposals", state)
-    offset = await cursors.open(cursor, principal.owner, *bound)
-    wanted = None if state == "all" else state
-    found = await client_of(request, principal).proposals.list(state=wanted, limit=limit + 1, offset=offset)
-    more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
-    return ProposalsBody(proposals=[proposal_body(one) for one in found[:limit]], cursor=more)
+    cursors: Cursors = request.app.state.gateway.cursors
+    rows = partial(client_of(request, principal).proposals.list, state=None if state == "all" else state)
+    found, more = await cursors.page(rows, principal.owner, "proposals", state, cursor=cursor, limit=limit)
+    return ProposalsBody(proposals=[proposal_body(one) for one in found], cursor=more)
 
 
 @router.post("/proposals/decide")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +31,9 @@ from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.routers.memories import MemoriesBody
 from threadkeep.gateway.routers.proposals import DecisionBody, ProposalsBody
 from threadkeep.identity import Owner
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(prefix="/scopes", tags=["scopes"], route_class=IdempotentRoute)
 
@@ -112,12 +116,10 @@ async def list_scope_memories(
     kind: ScopeKind, name: ItemId, request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None
 ) -> MemoriesBody:
     """List the memories of a scope, most recently changed first."""
-    cursors, bound = request.app.state.gateway.cursors, ("scope memories", kind, name)
-    offset = await cursors.open(cursor, principal.owner, *bound)
-    scopes = client_of(request, principal).scopes
-    found = await scopes.memories(_scope(kind, name, principal), limit=limit + 1, offset=offset)
-    more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
-    return MemoriesBody(memories=[memory_body(one) for one in found[:limit]], cursor=more)
+    cursors: Cursors = request.app.state.gateway.cursors
+    rows = partial(client_of(request, principal).scopes.memories, _scope(kind, name, principal))
+    found, more = await cursors.page(rows, principal.owner, "scope memories", kind, name, cursor=cursor, limit=limit)
+    return MemoriesBody(memories=[memory_body(one) for one in found], cursor=more)
 
 
 @router.get("/{kind}/{name}/memories/search")
@@ -154,13 +156,16 @@ async def list_scope_proposals(
     state: Annotated[State | Literal["all"], Query()] = "pending",
 ) -> ProposalsBody:
     """List the proposals to a scope, newest first, for a reviewer."""
-    cursors, bound = request.app.state.gateway.cursors, ("scope proposals", kind, name, state)
-    offset = await cursors.open(cursor, principal.owner, *bound)
-    found = await client_of(request, principal).scopes.proposals(
-        _scope(kind, name, principal), state=None if state == "all" else state, limit=limit + 1, offset=offset
+    cursors: Cursors = request.app.state.gateway.cursors
+    rows = partial(
+        client_of(request, principal).scopes.proposals,
+        _scope(kind, name, principal),
+        state=None if state == "all" else state,
     )
-    more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
-    return ProposalsBody(proposals=[proposal_body(one) for one in found[:limit]], cursor=more)
+    found, more = await cursors.page(
+        rows, principal.owner, "scope proposals", kind, name, state, cursor=cursor, limit=limit
+    )
+    return ProposalsBody(proposals=[proposal_body(one) for one in found], cursor=more)
 
 
 @router.post("/{kind}/{name}/proposals")
