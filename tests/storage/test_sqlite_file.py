@@ -434,7 +434,9 @@ class TestCommit:
         storage._connections.inline.set_progress_handler(lambda: 1, 1)
 
         assert (
-            storage._connections.try_read(lambda connection: connection.execute("SELECT 1 FROM items").fetchall())
+            storage._connections.try_read(
+                lambda connection: connection.execute("SELECT 1 FROM items").fetchall(), transaction=False
+            )
             is None
         )
         position = await storage.position(ANA)

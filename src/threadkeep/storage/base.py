@@ -367,9 +367,9 @@ class StorageBase(ABC):
         """Release connections and threads. It is called once, after :meth:`_open`, in the same process."""
 
     @abstractmethod
-    async def _get_rows(
+    def _get_rows(
         self, keys: Mapping[Partition, Collection[RowKey]], *, now: int
-    ) -> Mapping[Partition, Iterable[ItemRow]]:
+    ) -> Awaitable[Mapping[Partition, Iterable[ItemRow]]]:
         """Return the rows with these *keys*, in any order; expired ones may be left out or not.
 
         Rows of one partition are of one moment. The keys of a partition are distinct.
@@ -385,7 +385,7 @@ class StorageBase(ABC):
         """
 
     @abstractmethod
-    async def _get_position(self, partition: Partition) -> Position:
+    def _get_position(self, partition: Partition) -> Awaitable[Position]:
         """Return the position of *partition*."""
 
     @abstractmethod
@@ -397,7 +397,7 @@ class StorageBase(ABC):
         """
 
     @abstractmethod
-    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
+    def _changed_rows(self, partition: Partition, since: Position | None) -> Awaitable[ChangedRows]:
         """Return what happened to the searchable rows of *partition* after *since*, of one moment."""
 
     @abstractmethod

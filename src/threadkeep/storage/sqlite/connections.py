@@ -425,8 +425,8 @@ class SqliteConnections:
         finally:
             self.idle.append(connection)
 
-    def try_read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
-        """Run one small SELECT, or a few in a transaction, in this thread; return ``None`` if that cannot run now.
+    def try_read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts, transaction: bool) -> T | None:
+        """Run one small SELECT, or a few in a *transaction*, in this thread; return ``None`` if that cannot run now.
 
         Such reads come before and after every search, and a switch of threads takes longer than they do. They do
         not block the event loop: with a write-ahead log a reader never waits for a writer, each row takes a few
@@ -438,6 +438,8 @@ class SqliteConnections:
         try:
             with self._inline_lock:
                 try:
+                    if transaction:
+                        return run_transaction(self.inline, self.path, "DEFERRED", work, *args)
                     return work(self.inline, *args)
                 finally:
                     if self.inline.in_transaction:

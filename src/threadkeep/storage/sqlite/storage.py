@@ -13,7 +13,7 @@ import json
 import sqlite3
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,7 +51,6 @@ from threadkeep.storage.sqlite.connections import (
     SqliteConnections,
     open_connections,
     rewrite,
-    run_transaction,
     size_bytes,
 )
 
@@ -107,7 +106,7 @@ class SqliteStorage(StorageBase):
     def try_position(self, partition: Partition) -> Position | None:
         """See :meth:`threadkeep.storage.interface.ImmediateReads.try_position`."""
         self._require_open()
-        return self._connections.try_read(self._tables.position, partition)
+        return self._connections.try_read(self._tables.position, partition, transaction=False)
 
     def is_at(self, partition: Partition, position: Position) -> bool:
         """See :meth:`threadkeep.storage.interface.ImmediateReads.is_at`."""
@@ -117,7 +116,7 @@ class SqliteStorage(StorageBase):
         """See :meth:`threadkeep.storage.interface.ImmediateReads.try_get`."""
         self._require_open()
         keys, now = group_refs(refs), self._now()
-        rows = self._try_get_rows(keys, now, len(refs))
+        rows = self._connections.try_read(self._tables.get, keys, now, transaction=len(refs) > 1)
         return None if rows is None else arrange_items(rows, keys, len(refs), now)
 
     async def _open(self) -> None:
@@ -139,31 +138,23 @@ class SqliteStorage(StorageBase):
         await asyncio.get_running_loop().run_in_executor(connections.writer, connections.close)
         connections.writer.shutdown()
 
-    async def _get_rows(
+    def _get_rows(
         self, keys: Mapping[Partition, Collection[RowKey]], *, now: int
-    ) -> Mapping[Partition, Iterable[ItemRow]]:
+    ) -> Awaitable[Mapping[Partition, Iterable[ItemRow]]]:
         count = sum(map(len, keys.values()))
-        rows = self._try_get_rows(keys, now, count) if count <= _INLINE_ROWS else None
-        return await self._read(self._tables.get, keys, now) if rows is None else rows
+        return self._read(self._tables.get, keys, now, inline=count <= _INLINE_ROWS, transaction=count > 1)
 
     def _commit(self, batch: EncodedBatch) -> asyncio.Future[Position]:
         return self._commits.add(self._connections, [batch], itemgetter(0))
 
-    async def _get_position(self, partition: Partition) -> Position:
-        position = self._connections.try_read(self._tables.position, partition)
-        return await self._read(self._tables.position, partition) if position is None else position
+    def _get_position(self, partition: Partition) -> Awaitable[Position]:
+        return self._read(self._tables.position, partition, inline=True, transaction=False)
 
-    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
-        rows = self._connections.try_read(self._tables.scan, query, now)
-        return await self._read(self._tables.scan, query, now) if rows is None else rows
+    def _scan_rows(self, query: ScanQuery, *, now: int) -> Awaitable[list[tuple[Cursor, Item]]]:
+        return self._read(self._tables.scan, query, now, inline=True, transaction=False)
 
-    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
-        changed = None
-        if since is not None:
-            changed = self._connections.try_read(
-                run_transaction, self._path, "DEFERRED", self._tables.changes, partition, since
-            )
-        return await self._read(self._tables.changes, partition, since) if changed is None else changed
+    def _changed_rows(self, partition: Partition, since: Position | None) -> Awaitable[ChangedRows]:
+        return self._read(self._tables.changes, partition, since, inline=since is not None)
 
     async def _list_namespaces(
         self,
@@ -214,19 +205,19 @@ class SqliteStorage(StorageBase):
         partitions, items = await self._read(self._tables.count)
         return Stats(partitions, items, size_bytes(self._path))
 
-    def _try_get_rows(
-        self, keys: Mapping[Partition, Collection[RowKey]], now: int, count: int
-    ) -> Mapping[Partition, list[ItemRow]] | None:
+    async def _read(
+        self,
+        work: Callable[[sqlite3.Connection, *Ts], T],
+        *args: *Ts,
+        inline: bool = False,
+        transaction: bool = True,
+    ) -> T:
+        """Run *work* in a reader's thread; where it is small, *inline*, in this thread if that can run it now."""
         connections = self._connections
-        if count == 1:
-            return connections.try_read(self._tables.get, keys, now)
-        return connections.try_read(run_transaction, self._path, "DEFERRED", self._tables.get, keys, now)
-
-    def _read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        connections = self._connections
-        return asyncio.get_running_loop().run_in_executor(
-            connections.readers, functools.partial(connections.read, work, *args)
-        )
+        if inline and (result := connections.try_read(work, *args, transaction=transaction)) is not None:
+            return result
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(connections.readers, functools.partial(connections.read, work, *args))
 
 
 @dataclass(slots=True)
