@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.models import local
+from threadkeep.models.base import LOCAL_NAME
 from threadkeep_evals import bench_checkpoints
 from threadkeep_evals.bench import run_bench
 from threadkeep_evals.bench_turn import embedding_lines
@@ -185,7 +185,7 @@ async def test_the_local_model_has_a_line_of_its_own():
     """Turns that are embedded at once, beside one after the other; none where another embedder is used."""
     facts = make_facts(1_650, seed=8)
 
-    (line,) = await embedding_lines(facts, name=local.NAME)
+    (line,) = await embedding_lines(facts, name=LOCAL_NAME)
 
     assert (line.n, len(line.ours), len(line.theirs)) == (100, 5, 50)
     assert min(line.ours) > 0

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from threadkeep.identity import MARK, scope_in
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import ASKED, SAID, Memory, Source, Speaker, html_table, shortened
-from threadkeep.text.quoted import BULLETS_HEADING, END, HEADING, one_line, quote
+from threadkeep.text.quoted import BULLETS_HEADING, one_line, quote, to_block
 
 SUMMARIES_HEADING: Final = "[Previous Conversation Summaries]"
 MEMORIES_HEADING: Final = "[User Memories]"
@@ -42,9 +42,7 @@ def render_block(memories: Sequence[Memory], *, thread_id: ThreadId | None = Non
         memories: In the order they shall stand.
         thread_id: The thread that is going on; what was said there is said to be from it.
     """
-    if not memories:
-        return ""
-    return "\n".join((HEADING, *(line(memory, thread_id=thread_id) for memory in memories), END))
+    return to_block([line(memory, thread_id=thread_id) for memory in memories])
 
 
 def line(

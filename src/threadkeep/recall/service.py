@@ -37,7 +37,7 @@ from threadkeep.recall.selection import (
 )
 from threadkeep.search.query import Query
 from threadkeep.storage.interface import Namespace, Ref, Storage
-from threadkeep.text.quoted import END, HEADING
+from threadkeep.text.quoted import to_block
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -461,7 +461,7 @@ class RecallService:
     def _rendered(self, packer: ContextPacker, request: RecallRequest, degraded: Sequence[str]) -> Recall:
         recalled = tuple(packer.chosen)
         self._note_use(recalled, request.owner, shared=bool(request.read_scopes))
-        text = "\n".join((HEADING, *packer.lines, END)) if recalled else ""
+        text = to_block(packer.lines)
         self._telemetry.count("recall.turns")
         return Recall(recalled, text, tuple(degraded), estimate_tokens(text), tuple(packer.left_out))
 

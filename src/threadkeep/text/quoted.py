@@ -37,6 +37,11 @@ _BULLETS: Final = re.compile(
 )
 
 
+def to_block(lines: Sequence[str]) -> str:
+    """Return *lines* under the heading, each a quoted statement and what is known of it; empty without lines."""
+    return "\n".join((HEADING, *lines, END)) if lines else ""
+
+
 def quote(text: str) -> str:
     """Return *text* in double quotes on one line; ``json.loads`` gives it back."""
     quoted = json.dumps(text, ensure_ascii=False)

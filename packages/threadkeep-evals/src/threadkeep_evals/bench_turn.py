@@ -129,8 +129,9 @@ async def embedding_lines(facts: Sequence[Fact], *, name: str) -> list[Line]:
         One line, in milliseconds for each turn; none where another embedder than the local one, *name*, is used.
     """
     from threadkeep.models import local
+    from threadkeep.models.base import LOCAL_NAME
 
-    if name != local.NAME:
+    if name != LOCAL_NAME:
         return []
     embedder = local.LocalEmbedder(threads=1)
     await embedder.ready()
