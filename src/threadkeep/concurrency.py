@@ -291,18 +291,16 @@ async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> A
     handle: asyncio.Handle
     async with asyncio.timeout(max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)) as limit:
         allowed, spent = seconds, 0.0
+        due = loop.time() + min(seconds, _LOOK_SECONDS)
 
-        def look(after: float) -> asyncio.TimerHandle:
-            due = loop.time() + after
-            return loop.call_at(due, look_now, due)
-
-        def look_now(due: float) -> None:
+        def look() -> None:
             """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
-            nonlocal allowed, spent, handle
+            nonlocal allowed, spent, due, handle
             before, spent = spent, counted.spent
             allowed += min(loop.time() - due, spent - before)
             if spent < allowed:
-                handle = look(min(allowed - spent, _LOOK_SECONDS))
+                due = loop.time() + min(allowed - spent, _LOOK_SECONDS)
+                handle = loop.call_at(due, look)
             else:
                 check(_ROUNDS)
 
@@ -313,7 +311,7 @@ async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> A
             elif not limit.expired():
                 limit.reschedule(loop.time())
 
-        handle = look(min(seconds, _LOOK_SECONDS))
+        handle = loop.call_at(due, look)
         if answers is None:
             _answer_time.set(counted)
         try:
