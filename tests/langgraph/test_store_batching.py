@@ -13,7 +13,7 @@ from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import ClosedError, TooLargeError
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import partition_of
-from threadkeep.langgraph.batching import AT_ONCE
+from threadkeep.langgraph.operations import AT_ONCE
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.storage.interface import MAX_VALUE_BYTES
 

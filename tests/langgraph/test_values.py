@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from threadkeep.errors import InvalidInputError, TooLargeError
-from threadkeep.langgraph.operations import json_copy
+from threadkeep.storage.encoding import json_copy
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.dictionaries(
