@@ -449,13 +449,12 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
 
 async def _committed(services: Services, batch: Batch) -> None:
     """Commit *batch*; where it changes what is kept about an owner, with the audit entry that tells of it."""
-    for operation in batch.operations:
-        if is_changed(operation):
-            owner = owner_in(operation.namespace)
-            if owner is not None:
-                await services.audited_writer.commit(owner, batch.operations, by="store", epoch=batch.epoch)
-                return
-    await services.storage.commit(batch)
+    owned = batch.partition.kind == "owner" and any(map(is_changed, batch.operations))
+    owner = owner_in(batch.operations[0].namespace) if owned else None
+    if owner is not None:
+        await services.audited_writer.commit(owner, batch.operations, by="store", epoch=batch.epoch)
+    else:
+        await services.storage.commit(batch)
 
 
 def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:
