@@ -261,7 +261,9 @@ the same arguments, blocking: `await tk.memories.list(owner="ana")` and `tk.sync
 ## Open and use
 
 {_directive(threadkeep.open)}
-{_directive(threadkeep.Threadkeep)}
+{_directive(threadkeep.Threadkeep)}    options:
+      inherited_members: true
+
 {classes}
 ## Values
 

@@ -12,6 +12,7 @@ from typing import Final
 from tools.finding import ROOT
 
 SERVICES: Final = {
+    "threadkeep.turns": ("TurnOperations",),
     "threadkeep.client": ("Threadkeep",),
     "threadkeep.memories.service": ("MemoryService",),
     "threadkeep.recall.profile.service": ("ProfileService",),
@@ -26,6 +27,9 @@ SERVICES: Final = {
     "threadkeep.langgraph.agents": ("AgentService",),
 }
 """Every class that ``tk.sync`` stands for, by its module; in the stub they are called ``Sync…``."""
+
+BASES: Final = frozenset({"TurnOperations"})
+"""Those of them that others derive from."""
 
 SERVICE_NAMES: Final = frozenset(name for names in SERVICES.values() for name in names if name.endswith("Service"))
 
@@ -64,7 +68,8 @@ def sync_face() -> str:
             used = frozenset[str]().union(*(method.names for method in methods)) - SERVICE_NAMES
             imports |= {modules[name] for name in used if name in modules}
             body = "\n".join(method.text for method in methods)
-            classes.append(f"@type_check_only\nclass Sync{cls.name}:\n{body}\n")
+            bases = ", ".join(f"Sync{base.id}" for base in cls.bases if isinstance(base, ast.Name) and base.id in BASES)
+            classes.append(f"@type_check_only\nclass Sync{cls.name}{bases and f'({bases})'}:\n{body}\n")
     imports.add("from typing import type_check_only")
     return _formatted("\n".join([HEAD, *sorted(imports), "", *classes, FOOT]))
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.container import Container, Services
-from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep.container import Container
+from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
-from threadkeep.ids import ThreadId, TurnId
-from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
-from threadkeep.recall.models import Recall
+from threadkeep.observability import run_metadata
 from threadkeep.recall.profile.schema import check_schema
 from threadkeep.registry import (
     create_embedder,
@@ -28,12 +23,12 @@ from threadkeep.registry import (
     resolve_settings,
 )
 from threadkeep.sync_bridge import blocking
+from threadkeep.turns import TurnOperations
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
     from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import MessageLikeRepresentation
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -61,18 +56,13 @@ if TYPE_CHECKING:
     from threadkeep.services import Health
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
-    from threadkeep.transfer.conversation_exports import ConversationImport, DateOrder, ExportFormat, ImportProgress
+    from threadkeep.turns import Messages
 
 ChatModel: TypeAlias = "str | BaseChatModel"
-Messages: TypeAlias = "Sequence[MessageLikeRepresentation]"
-"""A thread's messages, oldest first, in any form that LangChain reads."""
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
 Keep: TypeAlias = tuple[Literal["messages"], int]
 """How much of a thread stays when it is compacted, as LangChain's ``SummarizationMiddleware`` spells it."""
-
-SETTLE: Final = timedelta(seconds=30)
-"""How long ``capture(wait=True)`` waits until what was said can be recalled."""
 
 
 def open(  # noqa: A001, PLR0913 - the verb of the public surface
@@ -143,7 +133,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
     return Threadkeep(app, owner=owner, model=model)
 
 
-class Threadkeep:
+class Threadkeep(TurnOperations):
     """A client of one memory, created by :func:`open`.
 
     Every method may be called from any event loop; ``sync`` has the same methods, blocking. Closing is optional: it
@@ -153,9 +143,8 @@ class Threadkeep:
     def __init__(
         self, app: Container, *, owner: OwnerSource | None = None, model: ChatModel | None = None, locked: bool = False
     ) -> None:
-        self._app = app
+        super().__init__(app, OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked))
         self._owner_source = owner if callable(owner) else None
-        self._scope = OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked)
         self._model = model
 
     def __repr__(self) -> str:
@@ -498,204 +487,6 @@ class Threadkeep:
     def has_model(self) -> bool:
         """Whether a chat model is configured; otherwise :meth:`graph` answers with an offline stand-in."""
         return self._model is not None or self._app.settings.model is not None
-
-    async def recall(
-        self,
-        question: str | Messages,
-        *,
-        owner: str | Owner | None = None,
-        thread_id: str | None = None,
-        budget_tokens: int | None = None,
-        max_facts: int | None = None,
-        max_episodes: int | None = None,
-        timeout: timedelta | None = None,
-        read_scopes: Sequence[Owner] = (),
-    ) -> Recall:
-        """Find the memories that matter for *question* and render them within the budget.
-
-        Args:
-            question: The latest user message, or the messages up to it as the model gets them. The messages also name
-                the branch of the thread: memories of other branches, and episodes of turns among the messages, are
-                left out.
-            owner: The owner of the memories; no other user's are read.
-            thread_id: The thread of the question.
-            budget_tokens: Upper bound of the rendered text; ``None``: the setting.
-            max_facts: Upper bound of memories other than episodes.
-            max_episodes: Upper bound of episodes.
-            timeout: How long to wait; ``None``: the setting. Loading the embedder is not counted.
-            read_scopes: Shared scopes that are read, too.
-
-        Returns:
-            The memories, best first, and the text. ``degraded`` names what failed or took too long; a failing storage
-            or model raises no error.
-
-        Raises:
-            ScopeNotFoundError: A scope does not exist.
-        """
-        from threadkeep.recall.service import RecallRequest
-
-        if isinstance(question, str):
-            text, shown = question, []
-        else:
-            from threadkeep.models.langchain import question_and_messages
-
-            text, shown = question_and_messages(question)
-        settings, thread = self._app.settings, None if thread_id is None else ThreadId(thread_id)
-        request = RecallRequest(
-            text,
-            self._scope.resolve(owner),
-            thread,
-            shown if thread is not None else (),
-            budget_tokens=settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
-            max_facts=max_facts,
-            max_episodes=max_episodes,
-            timeout=settings.recall_timeout if timeout is None else timeout,
-            read_scopes=tuple(dict.fromkeys(read_scopes)),
-        )
-        recall = self._app.try_recall(request)
-        return await self._app.event_loop.run(self._app.recall(request)) if recall is None else recall
-
-    def attachment(self, text: str, *, name: str) -> str:
-        """Return the text of a file for a user's message, marked as data: nothing in it is learnt as the user's word.
-
-        Args:
-            text: What the file says.
-            name: What the file is called; at most 200 characters are kept.
-        """
-        from threadkeep.text.quoted import quoted_attachment
-
-        return quoted_attachment(text, name=name)
-
-    async def capture(
-        self,
-        messages: Messages,
-        *,
-        owner: str | Owner | None = None,
-        thread_id: str | None,
-        recalled: Sequence[str] = (),
-        wait: bool = False,
-    ) -> Receipt:
-        """Record the turns of *messages* that are not recorded yet, and learn from them in the background.
-
-        Args:
-            messages: The thread's messages so far, the reply included.
-            owner: The user who wrote them.
-            thread_id: The thread.
-            recalled: Texts that recall had inserted; nothing is learnt from a reply that repeats them.
-            wait: Return only when the new memories can be recalled.
-
-        Raises:
-            StorageError: Nothing was recorded; the next turn records it.
-        """
-        from threadkeep.checkpoints.head import thread_id_from
-        from threadkeep.models.langchain import plain_messages
-
-        resolved, plain = self._scope.resolve(owner), plain_messages(messages)
-        if not self._app.capturing:
-            return Receipt("nothing")
-        thread = None if thread_id in (None, "") else thread_id_from(thread_id)
-
-        async def record(services: Services) -> Receipt:
-            receipt = await services.record(plain, owner=resolved, thread_id=thread, recalled=recalled)
-            return await services.captures.settle(receipt, owner=resolved, timeout=SETTLE) if wait else receipt
-
-        with span(CAPTURE, {USER: resolved.user_id, TENANT: resolved.tenant or None, THREAD: thread}) as recorded:
-            receipt = await self._app.call(record)
-            recorded.set({STATUS: receipt.status, TURNS: len(receipt.turn_ids)})
-        return receipt
-
-    async def capture_participants(
-        self,
-        messages: Messages,
-        *,
-        participants: Mapping[str, str | Owner],
-        thread_id: str | None,
-        wait: bool = False,
-    ) -> dict[str, Receipt]:
-        """Record a thread of several people: each is learnt about from the turns that they began, and from no others.
-
-        Args:
-            messages: The thread's messages so far, the reply included; messages of people carry a ``name``.
-            participants: The owner of each name; nothing is learnt from messages under other names, or under none.
-            thread_id: The thread.
-            wait: Return only when the new memories can be recalled.
-
-        Returns:
-            The receipt of each name.
-
-        Raises:
-            OwnerMismatchError: This client is locked to another owner than one of *participants*.
-        """
-        from threadkeep.models.langchain import messages_by_participant
-
-        for owner in participants.values():
-            self._scope.resolve(owner)
-        return {
-            name: await self.capture(turns, owner=participants[name], thread_id=thread_id, wait=wait)
-            for name, turns in messages_by_participant(messages, participants).items()
-        }
-
-    async def import_conversations(
-        self,
-        path: str | Path,
-        *,
-        owner: str | Owner | None = None,
-        program: ExportFormat | None = None,
-        me: str | None = None,
-        dates: DateOrder | None = None,
-        accept: bool = False,
-        progress: ImportProgress | None = None,
-    ) -> ConversationImport:
-        """Learn from an export of earlier conversations: the user's own words, as of when they were written.
-
-        Nothing of what an assistant or another person wrote is read. Repeating an import changes nothing, and goes on
-        where an earlier one ended.
-
-        Args:
-            path: The file, ZIP or folder of an export of ChatGPT, Claude, Slack or WhatsApp, or JSON.
-            owner: The user who wrote the messages.
-            program: ``chatgpt``, ``claude``, ``slack``, ``whatsapp`` or ``json``; ``None``: recognised by its content.
-            me: The user's name or id in the export; needed for Slack and WhatsApp.
-            dates: ``dmy`` or ``mdy``, where a WhatsApp chat does not tell day and month apart.
-            accept: Keep what the policy keeps, with episodes; otherwise every statement is proposed.
-            progress: Called with how many conversations are done and how many there are.
-
-        Raises:
-            InvalidInputError: The export is of no known format or version, or *me* or *dates* is missing.
-            OptedOutError: The owner opted out of memory.
-            SettingsError: Capture is off.
-            StorageError: The storage failed; the import can be repeated.
-        """
-        from threadkeep.transfer.conversation_exports import learn_from_export, read_export
-
-        resolved = self._scope.resolve(owner)
-        if not self._app.capturing:
-            msg = "Capture is off, so nothing can be imported; set THREADKEEP_CAPTURE to local or another extractor."
-            raise SettingsError(msg)
-
-        export = await asyncio.to_thread(read_export, Path(path), program=program, me=me, dates=dates)
-        return await self._app.call(
-            lambda services: learn_from_export(services, export, owner=resolved, accept=accept, progress=progress)
-        )
-
-    async def drain(self, *, timeout: timedelta = SETTLE) -> None:
-        """Learn from every recorded turn that waits, *timeout* at most."""
-
-        async def drained(services: Services) -> None:
-            await self._app.timeout_budget.settle(timeout)  # turns that are still being recorded
-            await services.captures.drain(timeout, others=True)
-
-        await self._app.call(drained)
-
-    async def settle(
-        self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta = SETTLE
-    ) -> Receipt:
-        """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
-        resolved = self._scope.resolve(owner)
-        recorded = Receipt("queued", tuple(TurnId(turn_id) for turn_id in turn_ids))
-        return await self._app.call(
-            lambda services: services.captures.settle(recorded, owner=resolved, timeout=timeout)
-        )
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
         """Return a client of the same memory that is locked to *owner*; other owners raise ``OwnerMismatchError``."""

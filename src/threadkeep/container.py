@@ -408,8 +408,7 @@ class Container:
         recall = Recall() if off else services.recalls.try_run(request)
         if recall is not None:
             with span(RECALL, _about(request), began=began) as recorded:
-                self._record(recall, recorded)
-            self.telemetry.measure("recall.seconds", time.monotonic() - at)
+                self._record(recall, recorded, since=at)
         return recall
 
     async def recall(self, request: RecallRequest) -> Recall:
@@ -420,8 +419,7 @@ class Container:
         at = time.monotonic()
         with span(RECALL, _about(request)) as recorded:
             recall = await self._recall(request)
-            self._record(recall, recorded)
-        self.telemetry.measure("recall.seconds", time.monotonic() - at)
+            self._record(recall, recorded, since=at)
         return recall
 
     async def _recall(self, request: RecallRequest) -> Recall:
@@ -440,7 +438,8 @@ class Container:
         request.timeout = self.timeout_budget.for_recall(request.timeout)
         return await services.recalls.run(request)
 
-    def _record(self, recall: Recall, recorded: Recording) -> None:
+    def _record(self, recall: Recall, recorded: Recording, *, since: float) -> None:
+        self.telemetry.measure("recall.seconds", time.monotonic() - since)
         recorded.set(
             {
                 MEMORIES: len(recall.memories),

@@ -401,7 +401,7 @@ def create_extractor(
         raise InvalidInputError(msg)
     if (made := _extraction_model(settings, model)) is None:
         return None
-    from threadkeep.capture.extractors.structured import instructions_of
+    from threadkeep.capture.extractors.structured import StructuredExtractor, instructions_of
 
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
@@ -409,8 +409,6 @@ def create_extractor(
         from threadkeep.capture.extractors.langmem import LangMemExtractor
 
         return LangMemExtractor(made, told, timeout=timeout, deletes=settings.extraction_deletes)
-    from threadkeep.capture.extractors.structured import StructuredExtractor
-
     fields = None
     if schema is not None:
         from threadkeep.memories.schemas import parse_schema
@@ -428,7 +426,7 @@ def create_summarizer(settings: Settings, model: BaseChatModel | str | None) -> 
     """
     if (made := _extraction_model(settings, model)) is None:
         return None
-    from threadkeep.capture.extractors.summaries import ModelSummarizer
+    from threadkeep.capture.extractors.structured import ModelSummarizer
 
     return ModelSummarizer(made, timeout=timedelta(seconds=settings.extraction_timeout_seconds))
 

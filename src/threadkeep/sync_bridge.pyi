@@ -18,7 +18,7 @@ from threadkeep.capture.models import QueuedTurn, Receipt
 from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.head import Strategy
 from threadkeep.checkpoints.maintenance import ThreadStats
-from threadkeep.client import ChatModel, Keep, Messages, OwnerSource, Threadkeep
+from threadkeep.client import ChatModel, Keep, OwnerSource, Threadkeep
 from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.credentials.models import Authorization, Credential
@@ -60,9 +60,53 @@ from threadkeep.services import Health
 from threadkeep.storage.interface import Filter
 from threadkeep.transfer.conversation_exports import ConversationImport, DateOrder, ExportFormat, ImportProgress
 from threadkeep.transfer.threads import CopiedThread
+from threadkeep.turns import Messages
 
 @type_check_only
-class SyncThreadkeep:
+class SyncTurnOperations:
+    def recall(
+        self,
+        question: str | Messages,
+        *,
+        owner: str | Owner | None = ...,
+        thread_id: str | None = ...,
+        budget_tokens: int | None = ...,
+        max_facts: int | None = ...,
+        max_episodes: int | None = ...,
+        timeout: timedelta | None = ...,
+        read_scopes: Sequence[Owner] = ...,
+    ) -> Recall: ...
+    def attachment(self, text: str, *, name: str) -> str: ...
+    def capture(
+        self,
+        messages: Messages,
+        *,
+        owner: str | Owner | None = ...,
+        thread_id: str | None,
+        recalled: Sequence[str] = ...,
+        wait: bool = ...,
+    ) -> Receipt: ...
+    def capture_participants(
+        self, messages: Messages, *, participants: Mapping[str, str | Owner], thread_id: str | None, wait: bool = ...
+    ) -> dict[str, Receipt]: ...
+    def import_conversations(
+        self,
+        path: str | Path,
+        *,
+        owner: str | Owner | None = ...,
+        program: ExportFormat | None = ...,
+        me: str | None = ...,
+        dates: DateOrder | None = ...,
+        accept: bool = ...,
+        progress: ImportProgress | None = ...,
+    ) -> ConversationImport: ...
+    def drain(self, *, timeout: timedelta = ...) -> None: ...
+    def settle(
+        self, turn_ids: Sequence[str], *, owner: str | Owner | None = ..., timeout: timedelta = ...
+    ) -> Receipt: ...
+
+@type_check_only
+class SyncThreadkeep(SyncTurnOperations):
     def aclose(self) -> None: ...
     def close(self) -> None: ...
     def ready(self) -> Health: ...
@@ -142,46 +186,6 @@ class SyncThreadkeep:
     def default_model(self) -> ChatModel | None: ...
     @property
     def has_model(self) -> bool: ...
-    def recall(
-        self,
-        question: str | Messages,
-        *,
-        owner: str | Owner | None = ...,
-        thread_id: str | None = ...,
-        budget_tokens: int | None = ...,
-        max_facts: int | None = ...,
-        max_episodes: int | None = ...,
-        timeout: timedelta | None = ...,
-        read_scopes: Sequence[Owner] = ...,
-    ) -> Recall: ...
-    def attachment(self, text: str, *, name: str) -> str: ...
-    def capture(
-        self,
-        messages: Messages,
-        *,
-        owner: str | Owner | None = ...,
-        thread_id: str | None,
-        recalled: Sequence[str] = ...,
-        wait: bool = ...,
-    ) -> Receipt: ...
-    def capture_participants(
-        self, messages: Messages, *, participants: Mapping[str, str | Owner], thread_id: str | None, wait: bool = ...
-    ) -> dict[str, Receipt]: ...
-    def import_conversations(
-        self,
-        path: str | Path,
-        *,
-        owner: str | Owner | None = ...,
-        program: ExportFormat | None = ...,
-        me: str | None = ...,
-        dates: DateOrder | None = ...,
-        accept: bool = ...,
-        progress: ImportProgress | None = ...,
-    ) -> ConversationImport: ...
-    def drain(self, *, timeout: timedelta = ...) -> None: ...
-    def settle(
-        self, turn_ids: Sequence[str], *, owner: str | Owner | None = ..., timeout: timedelta = ...
-    ) -> Receipt: ...
     def for_owner(self, owner: str | Owner) -> Threadkeep: ...
     def per_run_owner(self) -> PerRunOwnerView: ...
     def agent(self, name: str, *, tenant: str | None = ...) -> Owner: ...

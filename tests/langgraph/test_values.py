@@ -94,7 +94,7 @@ class TestJsonCopy:
 
     def test_a_value_that_holds_one_list_very_often_is_refused(self, monkeypatch: pytest.MonkeyPatch):
         """What is small in memory and endless as JSON ends in a sentence, too."""
-        monkeypatch.setattr("threadkeep.langgraph.operations.MAX_VALUE_BYTES", 10_000)
+        monkeypatch.setattr("threadkeep.storage.encoding.MAX_VALUE_BYTES", 10_000)
         part: list[Any] = []
         for _ in range(60):
             part = [part, part]

@@ -33,6 +33,7 @@ from threadkeep.langgraph.operations import (
     CallPlan,
     ItemWrite,
     fields_of,
+    labels_of,
     planned,
     require_cosine,
     ttl_of,
@@ -242,12 +243,12 @@ class ThreadkeepStore(Sweeping, BaseStore):
             key: Which one.
             refresh_ttl: Whether it lives its ``ttl`` once more from now; ``None``: as configured.
         """
-        (result,) = self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))])
+        (result,) = self.batch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))])
         return cast("Item | None", result)
 
     async def aget(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Do what :meth:`get` does, from any event loop."""
-        (result,) = await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))])
+        (result,) = await self.abatch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))])
         return cast("Item | None", result)
 
     def search(
@@ -271,7 +272,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
             offset: Leave out so many of the first; pages fit together however far they go.
             refresh_ttl: Whether they live their ``ttl`` once more from now; ``None``: as configured.
         """
-        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         (result,) = self.batch([op])
         return cast("list[SearchItem]", result)
 
@@ -287,7 +288,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         """Do what :meth:`search` does, from any event loop."""
-        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         (result,) = await self.abatch([op])
         return cast("list[SearchItem]", result)
 
@@ -356,11 +357,11 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     def delete(self, namespace: tuple[str, ...], key: str) -> None:
         """Remove an item physically; it need not be there."""
-        self.batch([PutOp(namespace, key, None)])
+        self.batch([PutOp(labels_of(namespace), key, None)])
 
     async def adelete(self, namespace: tuple[str, ...], key: str) -> None:
         """Do what :meth:`delete` does, from any event loop."""
-        await self.abatch([PutOp(namespace, key, None)])
+        await self.abatch([PutOp(labels_of(namespace), key, None)])
 
     def list_namespaces(
         self,
@@ -492,9 +493,9 @@ def _listing(
 ) -> ListNamespacesOp:
     conditions: list[MatchCondition] = []
     if prefix:
-        conditions.append(MatchCondition("prefix", prefix))
+        conditions.append(MatchCondition("prefix", labels_of(prefix)))
     if suffix:
-        conditions.append(MatchCondition("suffix", suffix))
+        conditions.append(MatchCondition("suffix", labels_of(suffix)))
     return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
 
 

@@ -1,4 +1,4 @@
-"""The extractor that asks a model once a turn, for facts and episode together, by a strict schema.
+"""Extraction and summaries by a model: one call for the facts and the episode of a turn, by a strict schema.
 
 A model is called outside every run, never streamed, timed, counted, and with our own errors only.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, Union, cast
 
@@ -28,6 +29,7 @@ from typing_extensions import override
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.models import Candidate, Turn, Usage
+from threadkeep.capture.provenance import is_supported_episode
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError, InvalidInputError, SettingsError
@@ -37,11 +39,18 @@ from threadkeep.memories.labels import Metadata, check_metadata
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES, Role
 from threadkeep.models.helper_models import HelperModel, unbound
+from threadkeep.text.facts import is_standing
+from threadkeep.text.redaction import has_secret
 
 T = TypeVar("T")
 
 MAX_REPLY_CHARACTERS: Final = 65_536
 """A longer reply is no answer to what was asked."""
+
+SUMMARY_PROMPT: Final = "summary-1"
+MAX_SUMMARY_CHARACTERS: Final = 600
+_MAX_READ_CHARACTERS: Final = 32_768
+"""Of the newest episodes of a month, so much is shown to the model."""
 
 NOSTREAM: Final = "nostream"
 """LangGraph leaves calls with this tag out of every stream."""
@@ -383,3 +392,67 @@ def _metadata(fields: BaseModel | None) -> Metadata:
     except InvalidInputError as error:
         msg = f"The answer of the extraction model is invalid: {error}"
         raise ExtractionError(msg) from None
+
+
+class ModelSummarizer:
+    """Summarizes what a user said in one thread and month, by one call.
+
+    Args:
+        model: The helper model.
+        timeout: How long a call may take.
+    """
+
+    def __init__(self, model: HelperModel, *, timeout: timedelta) -> None:
+        self._model = model
+        self._timeout = timeout
+        self._prompt = (files("threadkeep.capture.extractors") / "prompts" / f"{SUMMARY_PROMPT}.md").read_text(
+            encoding="utf-8"
+        )
+
+    async def aclose(self) -> None:
+        """Close the model's HTTP client."""
+        await self._model.aclose()
+
+    async def summarize(self, texts: Sequence[str]) -> str:
+        """Return the sentences of the model's summary that *texts*, oldest first, bear out; empty: none does.
+
+        Raises:
+            ExtractionError: The model failed, took too long, or gave an empty answer.
+        """
+        asked = [
+            SystemMessage(self._prompt),
+            HumanMessage(json.dumps({"messages": _newest(texts)}, ensure_ascii=False)),
+        ]
+
+        async def answered(config: RunnableConfig, _meter: Meter) -> str:
+            answer = await self._model.ask(asked, config, shapes=(unbound,))
+            return answer.text if isinstance(answer, AIMessage) else ""
+
+        text, _ = await metered(answered, model=self._model.name, prompt=SUMMARY_PROMPT, timeout=self._timeout)
+        return supported(text, texts)
+
+
+def supported(summary: str, texts: Sequence[str]) -> str:
+    """Return the lines of *summary* that one of *texts*, or two in a row, bear out, at most 600 characters."""
+    sources = [*texts, *(f"{one} {other}" for one, other in pairwise(texts))]
+    kept: list[str] = []
+    left = MAX_SUMMARY_CHARACTERS
+    for line in summary.splitlines():
+        sentence = line.strip().lstrip("-*• ").strip()
+        if not sentence or len(sentence) > left or is_standing(sentence) or has_secret(sentence):
+            continue
+        if any(is_supported_episode(sentence, source) for source in sources):
+            kept.append(sentence)
+            left -= len(sentence) + 1
+    return " ".join(kept)
+
+
+def _newest(texts: Sequence[str]) -> list[str]:
+    """Return the newest of *texts* that fit, oldest first."""
+    left, kept = _MAX_READ_CHARACTERS, list[str]()
+    for text in reversed(texts):
+        if len(text) > left:
+            break
+        left -= len(text)
+        kept.append(text)
+    return kept[::-1]
