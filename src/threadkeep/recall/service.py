@@ -283,8 +283,7 @@ class RecallService:
         Raises:
             ScopeNotFoundError: One of the scopes to read does not exist.
         """
-        empty = packer_for(_block(request, None))
-        progress = _Progress(select=lambda: empty)
+        progress = _Progress(select=lambda: packer_for(_block(request, None)))
         try:
             progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
             async with answer_timeout(request.timeout.total_seconds()):

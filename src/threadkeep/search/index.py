@@ -472,6 +472,23 @@ class CachedIndex:
         return self.waiting is None and (self.running is None or self.running.done())
 
 
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """What the indexes in RAM hold.
+
+    Attributes:
+        partitions: How many indexes.
+        items: In all of them.
+        nbytes: Held by all of them.
+        max_bytes: From where on the longest unused are dropped.
+    """
+
+    partitions: int
+    items: int
+    nbytes: int
+    max_bytes: int
+
+
 class IndexCache:
     """The indexes of the partitions in use; safe in threads. The one in use always stays.
 
@@ -493,6 +510,11 @@ class IndexCache:
     def nbytes(self) -> int:
         """Bytes in RAM."""
         return sum(entry.nbytes for entry in self)
+
+    def stats(self) -> IndexStats:
+        """Return how much is held."""
+        indexes = [entry.index for entry in self]
+        return IndexStats(len(indexes), sum(map(len, indexes)), self.nbytes, self.max_bytes)
 
     def get(self, partition: Partition) -> CachedIndex | None:
         """Return the index of *partition*, and mark it as the last used."""

@@ -15,7 +15,7 @@ from threadkeep.concurrency import answer_timeout, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
-from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
+from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking
 from threadkeep.search.scoring import Hit
@@ -54,23 +54,6 @@ _INLINE_CHANGES: Final = 64
 
 _INLINE_ROWS: Final = 20_000
 """More rows than these are scored off the loop (about 2 ms for 20,000)."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexStats:
-    """What search holds in RAM.
-
-    Attributes:
-        partitions: How many indexes.
-        items: In all of them.
-        nbytes: Held by all of them.
-        max_bytes: From where on the longest unused are dropped.
-    """
-
-    partitions: int
-    items: int
-    nbytes: int
-    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,13 +369,7 @@ class Retriever:
 
     def stats(self) -> IndexStats:
         """Return how much is held."""
-        indexes = [entry.index for entry in self._cache]
-        return IndexStats(
-            partitions=len(indexes),
-            items=sum(map(len, indexes)),
-            nbytes=self._cache.nbytes,
-            max_bytes=self._cache.max_bytes,
-        )
+        return self._cache.stats()
 
     async def close(self) -> None:
         """Wait for what is being loaded, and drop all indexes."""

@@ -20,7 +20,7 @@ from threadkeep_evals.rig import Lookup, opened
 
 if TYPE_CHECKING:
     from threadkeep.container import Services
-    from threadkeep.search.retriever import IndexStats
+    from threadkeep.search.index import IndexStats
 
 
 async def measure(path: Path, owner: str, question: str) -> tuple[float, float, float]:
