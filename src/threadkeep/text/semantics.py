@@ -51,6 +51,7 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
+@lru_cache(maxsize=256)
 def straight(text: str) -> str:
     """Return *text* in normal form, with typographic quotes as plain ones."""
     return unicodedata.normalize("NFKC", text).translate(_QUOTES)
