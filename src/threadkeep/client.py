@@ -143,8 +143,9 @@ class Threadkeep(TurnOperations):
     def __init__(
         self, app: Container, *, owner: OwnerSource | None = None, model: ChatModel | None = None, locked: bool = False
     ) -> None:
-        super().__init__(app, OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked))
+        self._app = app
         self._owner_source = owner if callable(owner) else None
+        self._scope = OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked)
         self._model = model
 
     def __repr__(self) -> str:

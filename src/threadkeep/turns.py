@@ -29,16 +29,10 @@ SETTLE: Final = timedelta(seconds=30)
 
 
 class TurnOperations:
-    """The operations of a client on turns.
+    """The operations of a client on turns; the client sets the services and the owners that they may be about."""
 
-    Args:
-        app: The services of the memory.
-        scope: Which owners the operations may be about.
-    """
-
-    def __init__(self, app: Container, scope: OwnerScope) -> None:
-        self._app = app
-        self._scope = scope
+    _app: Container
+    _scope: OwnerScope
 
     async def recall(
         self,
