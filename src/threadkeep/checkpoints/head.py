@@ -312,25 +312,13 @@ def thread_id_from(value: object) -> ThreadId:
     return ThreadId(text)
 
 
-def come_after(found: CheckpointTuple | None) -> None:
+def come_after(found: CheckpointTuple) -> None:
     """Make every checkpoint id of this process from now on later than that of *found*."""
-    seen = _time_of(found.checkpoint["id"]) if found is not None else 0
-    if seen <= _latest():
-        _raise_to(cast("Any", ids), seen)
-
-
-def _raise_to(clock: Any, seen: int) -> None:
-    """Move the last time of *clock* to *seen*, unless it is later already.
-
-    Nothing is called between the comparison and the assignment, so no other thread runs in between.
-    """
-    if seen > (clock._last_v6_timestamp or 0):  # noqa: SLF001 - it is kept nowhere else
+    clock, seen = cast("Any", ids), _time_of(found.checkpoint["id"])
+    followed = seen <= (SystemClock().now() + _AHEAD - _BEGAN) // timedelta(microseconds=1) * 10
+    # Nothing is called between the comparison and the assignment, so no other thread runs in between.
+    if followed and seen > (clock._last_v6_timestamp or 0):  # noqa: SLF001 - it is kept nowhere else
         clock._last_v6_timestamp = seen  # noqa: SLF001
-
-
-def _latest() -> int:
-    """Return the latest time that an id is followed to, in 100 ns since 1582."""
-    return (SystemClock().now() + _AHEAD - _BEGAN) // timedelta(microseconds=1) * 10
 
 
 def _time_of(checkpoint_id: str) -> int:
