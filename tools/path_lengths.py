@@ -27,17 +27,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (63, 1615),
-    "learn one sentence": (51, 1530),
-    "warm recall": (37, 332),
+    "agent turn": (62, 1600),
+    "learn one sentence": (51, 1400),
+    "warm recall": (37, 329),
     "list memories": (14, 74),
-    "forget a memory": (27, 440),
-    "store put": (18, 129),
-    "warm store search": (26, 183),
-    "store get": (13, 42),
+    "forget a memory": (27, 436),
+    "store put": (16, 128),
+    "warm store search": (25, 182),
+    "store get": (12, 41),
     "checkpoint put": (15, 100),
-    "checkpoint get": (13, 101),
-    "command: memories list": (28, 442),
+    "checkpoint get": (13, 98),
+    "command: memories list": (28, 443),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

@@ -480,11 +480,10 @@ class Leases:
             lease=HeadLease(lease.run, now + self.terms.lease, self.terms.lease.total_seconds(), newest),
         )
 
-        changed = _ChangedError("The thread has changed since the lease was decided on.")
-
         def take(head: Head) -> Head:
             if head != seen:
-                raise changed
+                msg = "The thread has changed since the lease was decided on."
+                raise _ChangedError(msg)
             return taken
 
         try:
