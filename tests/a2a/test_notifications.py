@@ -19,11 +19,12 @@ from a2a.utils.errors import A2AError
 
 import threadkeep
 from tests.a2a.conftest import connected, message, sent
-from tests.a2a.test_store import callers, context
+from tests.a2a.test_store import context
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, owner_of
 from tests.storage.tls import certificate_in
 from threadkeep.a2a import notifications
+from threadkeep.a2a.messages import get_caller
 from threadkeep.a2a.notifications import PushConfigs, PushNotifications
 from threadkeep.gateway import public_http
 from threadkeep.gateway.public_http import MAX_BYTES, PublicTransport, is_public, is_public_url
@@ -172,17 +173,17 @@ class TestSender:
         """Until the end of the task; then the address is forgotten. A failure is logged without the address."""
         async with threadkeep.open("memory://") as tk:
             with receiver(tmp_path) as (url, received, transport):
-                configs = PushConfigs(callers(tk))
+                configs = PushConfigs()
                 sender = PushNotifications(configs, transport)
-                ana = callers(tk)(context("ana"))
+                ana = get_caller(context("ana", tk))
                 config = TaskPushNotificationConfig(url=url, token="of the client")
-                await configs.set_info("t", config, context("ana"))
-                assert await configs.get_info("t", context("bo")) == []
+                await configs.set_info("t", config, context("ana", tk))
+                assert await configs.get_info("t", context("bo", tk)) == []
                 for state in ("WORKING", "INPUT_REQUIRED", "COMPLETED", "COMPLETED"):
                     configs.callers["t"] = ana
                     await sender.send_notification("t", task(TaskState.Value(f"TASK_STATE_{state}")))
-                left = await configs.get_info("t", context("ana"))
-            await configs.set_info("u", config, context("ana"))
+                left = await configs.get_info("t", context("ana", tk))
+            await configs.set_info("u", config, context("ana", tk))
             configs.callers["u"] = ana
             await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
             await sender.aclose()
@@ -199,17 +200,17 @@ class TestSender:
         """Of a task, and of all tasks of an owner; an address is changed all the same."""
         monkeypatch.setattr(notifications, "_OF_OWNER", 7)
         async with threadkeep.open("memory://") as tk:
-            configs = PushConfigs(callers(tk))
+            configs = PushConfigs()
             for task_id, count in (("t", 5), ("u", 2)):
                 for number in range(count):
                     config = TaskPushNotificationConfig(id=str(number), url="https://93.184.215.14/")
-                    await configs.set_info(task_id, config, context("ana"))
+                    await configs.set_info(task_id, config, context("ana", tk))
                 with pytest.raises(A2AError):
-                    await configs.set_info(task_id, TaskPushNotificationConfig(id="6"), context("ana"))
-            await configs.delete_info("u", context("ana"))
+                    await configs.set_info(task_id, TaskPushNotificationConfig(id="6"), context("ana", tk))
+            await configs.delete_info("u", context("ana", tk))
             changed = TaskPushNotificationConfig(id="1", url="https://93.184.215.14/other")
-            await configs.set_info("t", changed, context("ana"))
-            urls = {one.id: one.url for one in await configs.get_info("t", context("ana"))}
+            await configs.set_info("t", changed, context("ana", tk))
+            urls = {one.id: one.url for one in await configs.get_info("t", context("ana", tk))}
 
         assert len(urls) == 5
         assert urls["1"] == "https://93.184.215.14/other"
@@ -219,9 +220,9 @@ class TestSender:
         url = f"sqlite:///{tmp_path / 'memory.db'}"
         config = TaskPushNotificationConfig(url="https://93.184.215.14/", token="of the client")
         async with threadkeep.open(url) as one, threadkeep.open(url) as other:
-            await PushConfigs(callers(one)).set_info("t", config, context("ana"))
-            elsewhere = PushConfigs(callers(other))
-            elsewhere.callers["t"] = callers(other)(context("ana"))
+            await PushConfigs().set_info("t", config, context("ana", one))
+            elsewhere = PushConfigs()
+            elsewhere.callers["t"] = get_caller(context("ana", other))
             found = await elsewhere.get_info_for_dispatch("t")
             await one.owners.erase(owner_of("ana"))
             erased = await elsewhere.get_info_for_dispatch("t")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 import threadkeep
 from tests.gateway.world import owner_of
 from threadkeep.a2a import tasks
+from threadkeep.a2a.messages import CALLER
 from threadkeep.a2a.tasks import RUN, StoredTasks
 from threadkeep.errors import ScopeRequiredError
 from threadkeep.gateway.operations import Caller
@@ -35,28 +35,20 @@ DEAD = "run 5"
 """No process works on it."""
 
 
-def context(user: str, scopes: frozenset[str] = USER_SCOPES) -> ServerCallContext:
+def context(user: str, tk: threadkeep.Threadkeep, scopes: frozenset[str] = USER_SCOPES) -> ServerCallContext:
+    """Return the context of a call of a program that acts for a user."""
     principal = Principal(owner_of(user), scopes, user)
     named: Any = SimpleNamespace(user_name=user, is_authenticated=True)
-    return ServerCallContext.model_construct(user=named, state={"principal": principal})
+    caller = Caller(tk.for_owner(principal.owner), principal, "agent")
+    return ServerCallContext.model_construct(user=named, state={CALLER: caller})
 
 
-def callers(tk: threadkeep.Threadkeep) -> Callable[[ServerCallContext], Caller]:
-    """Return what names the program that makes a call."""
-
-    def caller(call: ServerCallContext) -> Caller:
-        principal: Principal = call.state["principal"]
-        return Caller(tk.for_owner(principal.owner), principal, "agent")
-
-    return caller
-
-
-def stored_tasks(tk: threadkeep.Threadkeep) -> StoredTasks:
+def stored_tasks() -> StoredTasks:
     async def at_work(owner: Owner, run_id: str) -> bool:
         del owner
         return run_id != DEAD
 
-    return StoredTasks(callers(tk), at_work)
+    return StoredTasks(at_work)
 
 
 def task(number: int, state: int = TaskState.TASK_STATE_COMPLETED, *, context_id: str = "c") -> Task:
@@ -83,9 +75,9 @@ async def both_answers(stores: list[TaskStore], call: Any) -> Any:
 class TestStore:
     async def test_same_as_the_sdks(self):
         """Saved, replaced, fetched, filtered, paged and deleted; each user's apart."""
-        ana, bo = context("ana"), context("bo")
         async with threadkeep.open("memory://") as tk:
-            stores: list[TaskStore] = [stored_tasks(tk), InMemoryTaskStore()]
+            ana, bo = context("ana", tk), context("bo", tk)
+            stores: list[TaskStore] = [stored_tasks(), InMemoryTaskStore()]
             for store in stores:
                 for number in range(12):
                     made = task(number, STATES[number % 4], context_id="c" if number % 3 else "d")
@@ -126,12 +118,12 @@ class TestStore:
         """A finished task is there for every process, and a state while it runs; erasing the owner removes them."""
         url = f"sqlite:///{tmp_path / 'memory.db'}"
         async with threadkeep.open(url) as one, threadkeep.open(url) as other:
-            await stored_tasks(one).save(task(1), context("ana"))
-            await stored_tasks(one).save(task(2, TaskState.TASK_STATE_WORKING), context("ana"))
-            elsewhere = stored_tasks(other)
-            found = [await elsewhere.get(f"task-{number}", context("ana")) for number in (1, 2)]
+            await stored_tasks().save(task(1), context("ana", one))
+            await stored_tasks().save(task(2, TaskState.TASK_STATE_WORKING), context("ana", one))
+            elsewhere = stored_tasks()
+            found = [await elsewhere.get(f"task-{number}", context("ana", other)) for number in (1, 2)]
             await one.owners.erase(owner_of("ana"))
-            erased = await elsewhere.get("task-1", context("ana"))
+            erased = await elsewhere.get("task-1", context("ana", other))
 
         assert found == [task(1), task(2, TaskState.TASK_STATE_WORKING)]
         assert erased is None
@@ -139,20 +131,20 @@ class TestStore:
     async def test_a_task_without_a_process_has_failed(self, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
         """The process was killed: the next one that reads the task says so, and keeps it; others go on."""
         monkeypatch.setattr(tasks, "_ENDING_SECONDS", 0.01)
-        url, ana = f"sqlite:///{tmp_path / 'memory.db'}", context("ana")
+        url = f"sqlite:///{tmp_path / 'memory.db'}"
         now = Timestamp()
         now.GetCurrentTime()
         async with threadkeep.open(url) as one, threadkeep.open(url) as other:
-            killed = stored_tasks(one)
+            killed, ana, there = stored_tasks(), context("ana", one), context("ana", other)
             await killed.save(task(5, TaskState.TASK_STATE_WORKING), ana)
             await killed.save(task(6, TaskState.TASK_STATE_WORKING), ana)
             waiting = task(5, TaskState.TASK_STATE_SUBMITTED)
             waiting.id = "waiting"
             waiting.status.timestamp.CopyFrom(now)
             await killed.save(waiting, ana)
-            elsewhere = stored_tasks(other)
-            listed = {one.id: one.status.state for one in (await elsewhere.list(ListTasksRequest(), ana)).tasks}
-            failed = await stored_tasks(other).get("task-5", ana)
+            elsewhere = stored_tasks()
+            listed = {one.id: one.status.state for one in (await elsewhere.list(ListTasksRequest(), there)).tasks}
+            failed = await stored_tasks().get("task-5", there)
 
         assert listed == {
             "task-5": TaskState.TASK_STATE_FAILED,
@@ -166,4 +158,4 @@ class TestStore:
     async def test_scope(self):
         async with threadkeep.open("memory://") as tk:
             with pytest.raises(ScopeRequiredError):
-                await stored_tasks(tk).get("task-1", context("ana", frozenset({"memory:read"})))
+                await stored_tasks().get("task-1", context("ana", tk, frozenset({"memory:read"})))

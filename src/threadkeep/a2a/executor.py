@@ -14,16 +14,13 @@ from a2a.utils.errors import UnsupportedOperationError
 from google.protobuf.timestamp_pb2 import Timestamp
 from typing_extensions import override
 
-from threadkeep.a2a.messages import AgentTurn, as_protocol_errors, read_message
+from threadkeep.a2a.messages import AgentTurn, as_protocol_errors, get_caller, read_message
 from threadkeep.a2a.tasks import RUN
 from threadkeep.errors import NothingToResumeError, RunNotFoundError
 from threadkeep.gateway.events import Event, decode_events
 from threadkeep.gateway.run_models import ChatRun, TurnRequest, describe_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from a2a.server.context import ServerCallContext
     from a2a.server.events import EventQueue
 
     from threadkeep.client import Threadkeep
@@ -37,24 +34,17 @@ class TurnExecutor(AgentExecutor):
 
     Args:
         runs: The runs of this process.
-        caller: Returns the program that makes a call.
         callers: Gets the program for which this process works on a task; ``None``: that is not needed.
     """
 
-    def __init__(
-        self,
-        runs: RunRegistry,
-        caller: Callable[[ServerCallContext], Caller],
-        callers: dict[str, Caller] | None = None,
-    ) -> None:
+    def __init__(self, runs: RunRegistry, callers: dict[str, Caller] | None = None) -> None:
         self._runs = runs
-        self._caller = caller
         self._callers = callers
 
     @override
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         task_id, context_id = context.task_id or "", context.context_id or ""
-        caller = self._caller(context.call_context)
+        caller = get_caller(context.call_context)
         with as_protocol_errors():
             run = await self._begin(context, caller.principal.owner)
         if self._callers is not None:
@@ -65,7 +55,7 @@ class TurnExecutor(AgentExecutor):
 
     @override
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        task, caller = context.current_task, self._caller(context.call_context)
+        task, caller = context.current_task, get_caller(context.call_context)
         if task is not None and RUN in task.metadata:
             # A run that is not found has written nothing, or its thread was deleted.
             with as_protocol_errors(), suppress(RunNotFoundError):

@@ -11,12 +11,13 @@ from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InternalErr
 from google.protobuf.json_format import MessageToDict
 
 from threadkeep.gateway.bodies import ID_CHARACTERS
-from threadkeep.gateway.operations import OPERATIONS, PROPOSE_FORGETTING, Operation
+from threadkeep.gateway.operations import OPERATIONS, PROPOSE_FORGETTING, Caller, Operation
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.public_errors import SERVER_ERROR, public_error
 from threadkeep.gateway.routers.chat import MESSAGE_CHARACTERS
 
 if TYPE_CHECKING:
+    from a2a.server.context import ServerCallContext
     from a2a.types.a2a_pb2 import Message, Part
 
 SKILL: Final = "skill"
@@ -30,6 +31,15 @@ SKILLS: Final[Mapping[str, Operation]] = {
     "proposals": OPERATIONS["list_proposals"],
 }
 """The skills that a data part calls."""
+
+
+CALLER: Final = "threadkeep_caller"
+"""The state of a call that holds the program that makes it."""
+
+
+def get_caller(context: ServerCallContext) -> Caller:
+    """Return the program that makes a call."""
+    return context.state[CALLER]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from typing_extensions import override
 
 from threadkeep.a2a.card import PATH, agent_card
 from threadkeep.a2a.executor import TurnExecutor
-from threadkeep.a2a.messages import SKILL, SKILLS, SkillCall, as_protocol_errors, read_message
+from threadkeep.a2a.messages import CALLER, SKILL, SKILLS, SkillCall, as_protocol_errors, get_caller, read_message
 from threadkeep.a2a.notifications import PushConfigs, PushNotifications
 from threadkeep.a2a.tasks import RUN, RUNNING, StoredTasks
 from threadkeep.gateway.auth import admit_turn
@@ -70,7 +70,7 @@ class A2aEndpoint(ProtectedResource):
     async def running(self) -> AsyncGenerator[None]:
         """Answer requests inside the context."""
         handler = GatewayRequests(self._gateway, self)
-        (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(), enable_v0_3_compat=True)
+        (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(self._gateway), enable_v0_3_compat=True)
         self.app = route.app
         try:
             yield
@@ -88,12 +88,17 @@ class A2aEndpoint(ProtectedResource):
 
 
 class _CallContexts(DefaultServerCallContextBuilder):
-    """Makes the context of a call, with the HTTP request that names the principal."""
+    """Makes the context of a call, with its HTTP request and the program that makes it."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__()
+        self._gateway = gateway
 
     @override
     def build(self, request: Request) -> ServerCallContext:
-        context = super().build(request)
+        context, principal = super().build(request), request.state.principal
         context.state[_REQUEST] = request
+        context.state[CALLER] = Caller(self._gateway.tk.for_owner(principal.owner), principal, "agent")
         return context
 
 
@@ -103,11 +108,11 @@ class GatewayRequests(DefaultRequestHandler):
     def __init__(self, gateway: Gateway, resource: ProtectedResource) -> None:
         self._gateway = gateway
         self._resource = resource
-        self._tasks = StoredTasks(self._caller, gateway.runs.is_at_work)
-        configs = PushConfigs(self._caller) if gateway.settings.push_notifications else None
+        self._tasks = StoredTasks(gateway.runs.is_at_work)
+        configs = PushConfigs() if gateway.settings.push_notifications else None
         self._notifications = configs and PushNotifications(configs)
         super().__init__(
-            TurnExecutor(gateway.runs, self._caller, configs and configs.callers),
+            TurnExecutor(gateway.runs, configs and configs.callers),
             self._tasks,
             agent_card(gateway.settings, ""),
             push_config_store=configs,
@@ -146,7 +151,7 @@ class GatewayRequests(DefaultRequestHandler):
         cancelled = await handled.on_cancel_task(params, context)
         if task is not None and RUN in task.metadata:  # after that: a task in progress without its run has failed
             with as_protocol_errors():
-                await self._gateway.runs.cancel(self._caller(context).principal.owner, str(task.metadata[RUN]))
+                await self._gateway.runs.cancel(get_caller(context).principal.owner, str(task.metadata[RUN]))
         return cancelled
 
     @override
@@ -181,7 +186,7 @@ class GatewayRequests(DefaultRequestHandler):
         Raises:
             A2AError: The message is invalid, a scope is missing, or the owner has too many turns.
         """
-        asked, caller = read_message(params.message), self._caller(context)
+        asked, caller = read_message(params.message), get_caller(context)
         with as_protocol_errors(partial(self._resource.refuse, context.state[_REQUEST])):
             if isinstance(asked, SkillCall):
                 result = await SKILLS[asked.name].call(caller, asked.arguments)
@@ -191,8 +196,3 @@ class GatewayRequests(DefaultRequestHandler):
             caller.principal.require("chat")
             admit_turn(self._gateway, caller.principal)
             return None
-
-    def _caller(self, context: ServerCallContext) -> Caller:
-        request: Any = context.state[_REQUEST]
-        principal = request.state.principal
-        return Caller(self._gateway.tk.for_owner(principal.owner), principal, "agent")

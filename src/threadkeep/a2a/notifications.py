@@ -14,14 +14,13 @@ from a2a.utils.errors import InvalidParamsError
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
+from threadkeep.a2a.messages import get_caller
 from threadkeep.a2a.tasks import MINUTES, RUNNING
 from threadkeep.gateway.owner_items import OwnerItems
 from threadkeep.gateway.public_http import PublicTransport
 from threadkeep.ids import short_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from a2a.server.context import ServerCallContext
     from a2a.server.tasks.push_notification_sender import PushNotificationEvent
 
@@ -35,22 +34,18 @@ _OF_OWNER: Final = 500
 class PushConfigs(PushNotificationConfigStore):
     """The addresses of tasks: items of the owner, kept for a day, so every process calls them.
 
-    Args:
-        caller: Returns the program that makes a call.
-
     Attributes:
         callers: For whom this process works on a task: changes of state name the task alone.
     """
 
-    def __init__(self, caller: Callable[[ServerCallContext], Caller]) -> None:
-        self._caller = caller
+    def __init__(self) -> None:
         self.callers: dict[str, Caller] = {}
 
     @override
     async def set_info(
         self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        caller, config = self._caller(context), normalize_push_notification_config(task_id, notification_config)
+        caller, config = get_caller(context), normalize_push_notification_config(task_id, notification_config)
         others = [one for one in await _of_task(caller, task_id) if one.id != config.id]
         if len(others) >= _OF_TASK or await _items(caller).list(limit=1, offset=_OF_OWNER - 1):
             msg = f"A task has {_OF_TASK} addresses at most, and the tasks of a user have {_OF_OWNER}."
@@ -60,7 +55,7 @@ class PushConfigs(PushNotificationConfigStore):
 
     @override
     async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:
-        return await _of_task(self._caller(context), task_id)
+        return await _of_task(get_caller(context), task_id)
 
     @override
     async def get_info_for_dispatch(self, task_id: str) -> list[TaskPushNotificationConfig]:
@@ -69,7 +64,7 @@ class PushConfigs(PushNotificationConfigStore):
 
     @override
     async def delete_info(self, task_id: str, context: ServerCallContext, config_id: str | None = None) -> None:
-        await _delete(self._caller(context), task_id, config_id)
+        await _delete(get_caller(context), task_id, config_id)
 
     async def end(self, task_id: str, *, ends: bool) -> None:
         """Work on a task no longer; one that *ends* needs no addresses any more."""

@@ -11,6 +11,7 @@ from a2a.types.a2a_pb2 import ListTasksRequest, ListTasksResponse, Task, TaskSta
 from google.protobuf.json_format import MessageToDict, ParseDict
 from typing_extensions import override
 
+from threadkeep.a2a.messages import get_caller
 from threadkeep.clock import SystemClock
 from threadkeep.errors import RestartingError
 from threadkeep.gateway.owner_items import OwnerItems
@@ -46,22 +47,16 @@ class StoredTasks(TaskStore):
     progress has failed if no process works on its run: its process was killed.
 
     Args:
-        caller: Returns the program that makes a call; it needs the scope ``chat``.
         at_work: Returns whether a process works on a run of an owner.
     """
 
-    def __init__(
-        self,
-        caller: Callable[[ServerCallContext], Caller],
-        at_work: Callable[[Owner, str], Awaitable[bool]],
-    ) -> None:
-        self._caller = caller
+    def __init__(self, at_work: Callable[[Owner, str], Awaitable[bool]]) -> None:
         self._at_work = at_work
         self._working: dict[tuple[Owner, str], Task] = {}
 
     @override
     async def save(self, task: Task, context: ServerCallContext) -> None:
-        caller = self._admit(context)
+        caller = _admit(context)
         place = caller.principal.owner, task.id
         before = self._working.pop(place, None)
         if task.status.state in RUNNING:
@@ -71,7 +66,7 @@ class StoredTasks(TaskStore):
 
     @override
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        caller = self._admit(context)
+        caller = _admit(context)
         if (working := self._working.get((caller.principal.owner, task_id))) is not None:
             return _copy(working)
         return await self._settled(caller, await _get(caller, task_id))
@@ -79,13 +74,13 @@ class StoredTasks(TaskStore):
     @override
     async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         found = InMemoryTaskStore(lambda _: "")  # filters, orders and pages as every task store does
-        for task in await self._all(self._admit(context)):
+        for task in await self._all(_admit(context)):
             await found.save(task, context)
         return await found.list(params, context)
 
     @override
     async def delete(self, task_id: str, context: ServerCallContext) -> None:
-        caller = self._admit(context)
+        caller = _admit(context)
         self._working.pop((caller.principal.owner, task_id), None)
         await _items(caller).delete(task_id)
 
@@ -122,10 +117,11 @@ class StoredTasks(TaskStore):
             return True
         return await self._at_work(caller.principal.owner, run_id)
 
-    def _admit(self, context: ServerCallContext) -> Caller:
-        caller = self._caller(context)
-        caller.principal.require("chat")
-        return caller
+
+def _admit(context: ServerCallContext) -> Caller:
+    caller = get_caller(context)
+    caller.principal.require("chat")
+    return caller
 
 
 def _items(caller: Caller) -> OwnerItems:
