@@ -18,6 +18,7 @@ from tests.gateway.langgraph_api.conftest import sdk, served_graph
 from tests.gateway.langgraph_api.script import ALL_MODES, say
 from tests.gateway.world import USER, GatewayWorld, joined
 from threadkeep.gateway import runs as gateway_runs
+from threadkeep.gateway.events import decode_events
 from threadkeep.testing import ScriptedModel
 
 
@@ -250,6 +251,26 @@ class TestOtherProcesses:
             assert (await other.runs.wait(thread_id, "agent", input=say("on")))["count"] == 2
             await begun.runs.cancel(thread_id, run_id)
             await hung.aclose()
+
+    async def test_the_end_of_a_run_of_another_process(self, open_gateway: Open, tmp_path: Any):
+        """Joining it waits for its end, with heartbeats, and gives the state of the thread then."""
+        url = f"sqlite:///{tmp_path / 'shared.db'}"
+        first, second = (open_gateway(url=url, graph=served_graph) for _ in range(2))
+        answers: dict[str, tuple[bytes, bytes]] = {}
+        async with sdk(first) as begun, sdk(second) as other:
+            for how in ("join", "stream"):
+                thread_id = await new_thread(begun)
+                hung, run_id = await hanging(begun, thread_id)
+                async with other.http.client.stream("GET", f"/threads/{thread_id}/runs/{run_id}/{how}") as answer:
+                    chunks = answer.aiter_raw()
+                    before = await anext(chunks)
+                    await begun.runs.cancel(thread_id, run_id)
+                    answers[how] = before, b"".join([chunk async for chunk in chunks])
+                await hung.aclose()
+
+        assert [before for before, _ in answers.values()] == [b"\n", b": heartbeat\n\n"]
+        assert json.loads(answers["join"][1])["messages"][0]["content"] == "hang"
+        assert [kind for kind, _ in decode_events(answers["stream"][1])] == ["values", "end"]
 
 
 class TestMemory:

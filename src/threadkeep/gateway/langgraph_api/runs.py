@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
@@ -31,6 +31,9 @@ of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
 
 _AFTER_A_TURN: Final = {"idle": "success", "interrupted": "success", "error": "error"}
 """The status of a run that this process does not keep, by that of its thread."""
+
+_POLL_SECONDS: Final = 1.0
+"""How often another process is asked whether it is at work on a run."""
 
 
 async def _locate(thread_id: ThreadPath, run_id: RunPath, user: User) -> AnyRun:
@@ -59,7 +62,7 @@ async def stream(thread_id: ThreadPath, body: GraphRunBody, request: Request, us
 @router.post("/threads/{thread_id}/runs/wait")
 async def wait(thread_id: ThreadPath, body: GraphRunBody, request: Request, user: Starter) -> Response:
     """Begin a run and answer with the state at its end."""
-    return await _result(user, await _begin(request, user, body, thread_id))
+    return _result(user, await _begin(request, user, body, thread_id))
 
 
 @router.post("/threads/{thread_id}/runs")
@@ -79,7 +82,7 @@ async def stream_once(body: GraphRunBody, request: Request, user: Starter) -> Re
 @router.post("/runs/wait")
 async def wait_once(body: GraphRunBody, request: Request, user: Starter) -> Response:
     """Run on a thread of its own, which is deleted after it, and answer with the state at its end."""
-    return await _result(user, await _begin(request, user, body, None))
+    return _result(user, await _begin(request, user, body, None))
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -116,15 +119,14 @@ async def join_stream(
     """Stream the events of a run behind ``Last-Event-ID``; without it, from the first."""
     # The modes are one for each or one JSON list; the SDK sends an empty text for all of them.
     modes = frozenset(mode for text in stream_mode or () for mode in re.findall(r"[a-z-]+", text))
-    through = partial(_only, modes=modes) if modes else None
     after = event_number(last_event_id, run.run_id)
-    return _events(user, run, after, through=through, cancels=cancel_on_disconnect)
+    return _events(user, run, after, modes=modes, cancels=cancel_on_disconnect)
 
 
 @of_run.get("/join")
 async def join(run: Located, user: User) -> Response:
     """Wait for the end of a run and answer with the state."""
-    return await _result(user, run)
+    return _result(user, run)
 
 
 @of_run.post("/cancel")
@@ -178,15 +180,30 @@ def _question(given: Any) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _events(user: ChatUser, run: AnyRun, after: int = 0, **options: Any) -> Response:
+def _events(
+    user: ChatUser, run: AnyRun, after: int = 0, *, modes: frozenset[str] = frozenset(), **options: Any
+) -> Response:
     """Return the response that sends the events of *run*; the state is in place of those that are not kept."""
+
+    def through(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        shown = _after_end(user, run, events) if isinstance(run, RunElsewhere) else events
+        return _only(shown, modes) if modes else shown
 
     async def newest(number: int) -> bytes:
         event_id, state = f"{run.run_id}:{number}", await user.state(run.thread_id)
         end = encode_event(event_id, "end", {"run_id": run.run_id}) if isinstance(run, RunElsewhere) else b""
         return encode_event(event_id, "values", state.values) + end
 
-    return followed(user.runs, run, after, reset=newest, **options)
+    return followed(user.runs, run, after, reset=newest, through=through, **options)
+
+
+async def _after_end(user: ChatUser, run: RunElsewhere, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield heartbeats while another process is at work on *run*, then *chunks*."""
+    while await user.runs.is_at_work(user.owner, run.run_id):
+        yield HEARTBEAT
+        await asyncio.sleep(_POLL_SECONDS)
+    async for chunk in chunks:
+        yield chunk
 
 
 async def _only(chunks: AsyncIterator[bytes], modes: frozenset[str]) -> AsyncIterator[bytes]:
@@ -204,22 +221,24 @@ def _mode_of(event: bytes) -> str:
     return name.partition("|")[0].partition("/")[0]
 
 
-async def _result(user: ChatUser, run: AnyRun) -> Response:
-    """Return the response that sends the state at the end of *run*, after white space while it lasts.
-
-    Of a run that this process does not keep, the state is that of now.
-    """
-    if isinstance(run, RunElsewhere):
-        return answer((await user.state(run.thread_id)).values)
+def _result(user: ChatUser, run: AnyRun) -> Response:
+    """Return the response that sends the state at the end of *run*, after white space while it lasts."""
 
     async def through(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        async for chunk in chunks:
+        shown = _after_end(user, run, chunks) if isinstance(run, RunElsewhere) else chunks
+        async for chunk in shown:
             if chunk == HEARTBEAT:
                 yield b"\n"
-        yield encode_json(_values(run)).encode()
+        values = _values(run) if isinstance(run, ChatRun) else (await user.state(run.thread_id)).values
+        yield encode_json(values).encode()
 
+    after = run.buffer.last if isinstance(run, ChatRun) else 0
     kind: dict[str, Any] = {"headers": _addresses(run, "join"), "media_type": "application/json"}
-    return followed(user.runs, run, run.buffer.last, through=through, **kind)
+    return followed(user.runs, run, after, reset=_no_events, through=through, **kind)
+
+
+async def _no_events(_: int) -> bytes:
+    return b""
 
 
 def _values(run: ChatRun) -> Any:
