@@ -16,7 +16,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from multiprocessing import reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -69,15 +69,17 @@ class PythonProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
-        """Close its input, and return what it wrote once it has ended. Its error stream must not be a pipe."""
-        assert self.stderr is None
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Close its input; return what it wrote to its output and its error stream once it has ended.
+
+        One of them at most may be a pipe.
+        """
+        assert self.stdout is None or self.stderr is None
         if self.stdin is not None:
             self.stdin.close()
-        with self.stdout or nullcontext() as output:
-            text = "" if output is None else output.read()
+        texts = [_read(pipe) for pipe in (self.stdout, self.stderr)]
         self.wait(timeout)
-        return text, None
+        return texts[0], texts[1]
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +89,13 @@ class PythonProcess:
             if pipe is not None:
                 pipe.close()
         self.wait()
+
+
+def _read(pipe: IO[str] | None) -> str:
+    if pipe is None:
+        return ""
+    with pipe:
+        return pipe.read()
 
 
 class _Descriptor:

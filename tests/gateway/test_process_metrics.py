@@ -19,6 +19,7 @@ from tests.cli.test_queue import until
 from tests.gateway.conftest import Open
 from tests.gateway.test_metrics import exported, scraped
 from tests.gateway.test_serve import free_port
+from tests.processes import THREADKEEP, start_python
 from threadkeep.gateway.process_metrics import HISTOGRAMS, STATES
 from threadkeep.observability import JsonFormatter, OwnerDigests
 from threadkeep.testing import HashingEmbedder, ScriptedModel
@@ -69,11 +70,9 @@ class TestMetrics:
             "THREADKEEP_METRICS_PORT": str(port),
             "THREADKEEP_LOG_FORMAT": "json",
         }
-        program = "from threadkeep.cli.main import main; main()"
         with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashingEmbedder()) as tk:
             tk.sync.ready()
-        command = [sys.executable, "-c", program, "worker", "--concurrency", "1"]
-        with subprocess.Popen(command, env={**os.environ, **memory}, stderr=subprocess.DEVNULL) as worker:
+        with start_python(*THREADKEEP, "worker", "--concurrency", "1", env={**os.environ, **memory}) as worker:
             found: dict[tuple[str, ...], float] = {}
 
             def counted() -> bool:

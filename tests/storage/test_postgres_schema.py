@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.processes import PIPE, start_python
 from tests.servers import empty_postgres_database
 from tests.storage.postgres_world import ANA, NOTES, as_user, commit, connected, database_of, get, make_user, note, run
 from threadkeep.errors import (
@@ -32,6 +31,7 @@ from threadkeep.storage.postgres.schema import (
 from threadkeep.storage.postgres.storage import _places
 from threadkeep.storage.rows import to_row_key
 
+ROOT = Path(__file__).parents[2]
 NEXT = SCHEMA_VERSION + 1
 ADD = Migration(NEXT, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
 INDEX = Migration(
@@ -120,13 +120,9 @@ class TestMaking:
         self, postgres_url: str, processes: int
     ):
         """Each makes or finds the tables, and adds 10 to a counter by expectations: none of its steps is lost."""
-        started = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.storage.postgres_racer", postgres_url], stderr=subprocess.PIPE
-            )
-            for _ in range(processes)
-        ]
-        said = [process.communicate()[1].decode() for process in started]
+        racer = ("-m", "tests.storage.postgres_racer", postgres_url)
+        started = [start_python(*racer, cwd=ROOT, stderr=PIPE) for _ in range(processes)]
+        said = [process.communicate()[1] for process in started]
 
         assert [process.returncode for process in started] == [0] * processes, "".join(said)
         asked = "SELECT i.value, i.revision, p.sequence FROM threadkeep.items i JOIN threadkeep.partitions p ON true"
