@@ -1,5 +1,5 @@
 """Documents: files of eight kinds as texts with headings and pages.
 
 `extraction` is the program of the child process that parses one file; `reader` starts it with bounded memory and time,
-and `chunks` splits what it returns into parts that are searched and cited.
+and splits what it returns into chunks that are searched and cited.
 """

@@ -1,5 +1,5 @@
 """Owners: everything that is stored about one owner.
 
-`service` is ``tk.owners``, `erasure` erases and keeps receipts, `audit` reads and checks the audit, `opt_out` keeps the
-owners that want no memory, and `models` holds the values.
+`service` is ``tk.owners`` and keeps the owners that want no memory, `erasure` erases and keeps receipts, and `models`
+holds the values, reads the audit and checks it.
 """
