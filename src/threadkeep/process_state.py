@@ -130,8 +130,8 @@ class StorageProbe:
 
     Attributes:
         answered: Set once the first question has an answer, or none in time.
-        stalled: Whether the last question had no answer. Time in which this process is too busy to ask does not count:
-            overload is no outage.
+        stalled: Whether the last question had no answer, or the last two could not be asked: one connection that broke
+            is no outage. Neither is overload: time in which this process is too busy to ask does not count.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[object]], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -161,15 +161,16 @@ class StorageProbe:
         """Ask once."""
         self._asked_at = self._clock()
         error: str | None = None
+        silent, unavailable = False, StorageUnavailableError.code
         try:
             async with answer_timeout(PROBE_SECONDS):
                 await self._ask()
-        except (TimeoutError, StorageUnavailableError):
-            error = StorageUnavailableError.code
+        except TimeoutError:
+            silent, error = True, unavailable
         except ThreadkeepError as failure:
             error = failure.code
+        stalled = silent or error == self._error == unavailable
         self._asked_at, self._error = None, error
-        stalled = error == StorageUnavailableError.code
         if stalled and not self.stalled:
             log.warning("A storage does not answer: turns that need it are refused until it does.")
         self.stalled = stalled

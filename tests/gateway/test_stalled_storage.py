@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.gateway.load.stalled import NAMED_SECONDS, QUICK, Stall, stall_storage
-from threadkeep.errors import StorageDeniedError
+from threadkeep.errors import StorageDeniedError, StorageUnavailableError
 from threadkeep.process_state import PROBE_EVERY_SECONDS, PROBE_SECONDS, StorageProbe
 
 TIMEOUT = {"THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS": "2"}
@@ -62,6 +62,22 @@ class TestStorageProbe:
         await probe.probe()
 
         assert (probe.error, probe.stalled) == ("storage_denied", False)
+
+    async def test_one_connection_that_broke_is_no_stall(self):
+        """Turns are refused once the next question could not be asked either."""
+        broken = False
+
+        async def ask() -> None:
+            if broken:
+                raise StorageUnavailableError("The connection broke.")
+
+        probe = StorageProbe(ask)
+        await probe.probe()
+        broken = True
+        await probe.probe()
+        assert (probe.error, probe.stalled) == ("storage_unavailable", False)
+        await probe.probe()
+        assert probe.stalled
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ from threadkeep_evals.tables import draw, markdown
 LEAST: Final = {"worker beside": 0.5, "learning inside": 0.4}
 GROWTH: Final = 0.15
 MOVED_TURNS: Final = 2_000
-MOVED_TURNS_QUICK: Final = 80
+MOVED_TURNS_QUICK: Final = 200
+MOVING_GATEWAYS: Final = 4
 KINDS: Final = ("bare", "worker beside", "learning inside")
 QUICK: Final = {"EMBEDDINGS_PROVIDER": "none"}
 
@@ -114,26 +115,37 @@ async def throughput(
 async def scaling(
     *, quick: bool, seconds: float, profile: str | None, console: Console, plot: Path | None
 ) -> list[Figure]:
-    """Measure the CPU time of a turn with 1, 2 and 4 gateways, and check turns whose owner moves between them."""
+    """Measure the CPU time of a turn with 1, 2 and 4 gateways."""
     del plot
     talked = _profile(profile or ("quick" if quick else "steady"), seconds)
     rows: list[Measured] = []
-    moved, faults = list[TalkedTurn](), Faults()
-    sizes = (2,) if quick else (1, 2, 4)
-    for gateways in sizes:
+    for gateways in (1, 2) if quick else (1, 2, 4):
         with _bench(talked, quick=quick) as bench:
             fleet = _start(bench, "worker beside", gateways=gateways)
             rows.append(await _measure(bench, fleet, talked, talked.users[0]))
             console.print(_row(rows[-1]), highlight=False, soft_wrap=True)
-            if gateways == sizes[-1]:
-                moved, faults = await _move(bench, fleet, talked, MOVED_TURNS_QUICK if quick else MOVED_TURNS)
     console.print(markdown(_table(rows)), soft_wrap=True)
+    return [
+        *(Figure(f"CPU of a turn, {row.name}, ms", row.cpu * 1000) for row in rows),
+        Figure("growth of the CPU of a turn", rows[-1].cpu / rows[0].cpu - 1, GROWTH),
+        Figure("turns that were degraded", sum(row.degraded for row in rows), 0),
+        Figure("turns that failed", sum(row.failed for row in rows), 0),
+    ]
+
+
+async def moving(
+    *, quick: bool, seconds: float, profile: str | None, console: Console, plot: Path | None
+) -> list[Figure]:
+    """Check 2,000 turns whose owner moves between gateways: each is kept once, and read by its owner alone."""
+    del plot
+    talked = _profile(profile or ("quick" if quick else "steady"), seconds)
+    with _bench(talked, quick=quick) as bench:
+        fleet = _start(bench, "worker beside", gateways=2 if quick else MOVING_GATEWAYS)
+        moved, faults = await _move(bench, fleet, talked, MOVED_TURNS_QUICK if quick else MOVED_TURNS)
     foreign = [text for turn in moved for text in turn.foreign]
     for fault in (*faults.lost, *faults.doubled, *faults.misread, *foreign)[:20]:
         console.print(fault, highlight=False)
     return [
-        *(Figure(f"CPU of a turn, {row.name}, ms", row.cpu * 1000) for row in rows),
-        Figure("growth of the CPU of a turn", rows[-1].cpu / rows[0].cpu - 1, GROWTH),
         Figure("turns of owners that move", len(moved)),
         Figure("– failed or degraded", sum(turn.failed or bool(turn.seen.degraded) for turn in moved), 0),
         Figure("– lost", len(faults.lost), 0),

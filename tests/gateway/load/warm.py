@@ -82,7 +82,7 @@ async def warm(*, quick: bool, seconds: float) -> list[Figure]:
         routings: tuple[Routing, ...] = ("at random", "by owner")
         for processes in PROCESSES:
             for routing in routings[: 1 if processes == 1 else 2]:
-                recalled = await asyncio.to_thread(_ask, url, _routed(sizes, processes, routing), sizes.megabytes)
+                recalled = await _ask(url, _routed(sizes, processes, routing), sizes.megabytes)
                 figures += _figures(f"{processes} processes, {routing}", recalled, sizes)
     return figures
 
@@ -108,12 +108,22 @@ def _routed(sizes: Sizes, processes: int, routing: Routing) -> list[list[int]]:
     return asked
 
 
-def _ask(url: str, asked: Sequence[Sequence[int]], megabytes: int) -> list[Recalled]:
-    """Let a process for each of *asked* recall for its owners, all at the same time."""
+async def _ask(url: str, asked: Sequence[Sequence[int]], megabytes: int) -> list[Recalled]:
+    """Let a process for each of *asked* recall for its owners, all at the same time; none outlives this call."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[list[Recalled]]] = loop.create_future()
+
+    def succeed(rows: list[list[Recalled]]) -> None:
+        loop.call_soon_threadsafe(answer.set_result, rows)
+
+    def fail(error: BaseException) -> None:
+        loop.call_soon_threadsafe(answer.set_exception, error)
+
     context = multiprocessing.get_context("spawn")
+    given = [(url, owners, megabytes) for owners in asked]
     with context.Pool(len(asked)) as pool:
-        rows = pool.starmap(_recall_all, [(url, owners, megabytes) for owners in asked], chunksize=1)
-    return [one for row in rows for one in row]
+        pool.starmap_async(_recall_all, given, 1, succeed, fail)
+        return [one for row in await answer for one in row]
 
 
 def _recall_all(url: str, owners: Sequence[int], megabytes: int) -> list[Recalled]:
