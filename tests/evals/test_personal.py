@@ -58,6 +58,23 @@ DATA: dict[str, Any] = {
     "dialogues": [{"turns": ["I am allergic to nuts.", "I work at Initech."], "keep": ["nuts", "golf"], "never": []}],
 }
 
+MEMORIES: list[dict[str, Any]] = [
+    {
+        "lang": "en",
+        "turns": ["I drive a Fiat.", "My rabbit is grey.", "Sold the Fiat, I drive a Seat."],
+        "outdated": [0],
+        "question": "Which car do I drive?",
+        "answer": 2,
+    },
+    {
+        "lang": "en",
+        "turns": ["I play the flute.", "My flute is silver."],
+        "outdated": [],
+        "question": "Which instrument do I play, the flute?",
+        "answer": 0,
+    },
+]
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -108,6 +125,26 @@ def test_true_answers_with_a_mark_are_counted(path: Path, monkeypatch: pytest.Mo
 
     assert counts["true_as_earlier"][0] > 0
     assert counts["lines_as_earlier"][0] >= counts["true_as_earlier"][0]
+
+
+def test_turns_of_small_memories_are_counted_alone_and_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Without marks the outdated turn counts; where all are marked, each true turn and each answer does."""
+    path = tmp_path / "memories.json"
+    path.write_text(json.dumps({"memories": MEMORIES}), encoding="utf-8")
+    monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
+    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda *_: {})
+    unmarked = _counts(run_personal(path, embedder=WordsEmbedder()))
+    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda *_: dict.fromkeys(range(20), 0))
+    marked = _counts(run_personal(path, embedder=WordsEmbedder()))
+
+    for count in (1, 4, 10):
+        assert unmarked[f"answer_in_block:{count}"] == (2, 2)
+        assert unmarked[f"outdated_unmarked:{count}"] == (1, 1)
+        assert unmarked[f"answers_marked:{count}"] == (0, 2)
+        assert unmarked[f"true_marked:{count}"][0] == 0
+        assert marked[f"outdated_unmarked:{count}"] == (0, 1)
+        assert marked[f"answers_marked:{count}"] == (2, 2)
+        assert marked[f"true_marked:{count}"][0] == marked[f"true_marked:{count}"][1] >= 3
 
 
 def test_without_an_embedder_words_are_compared(path: Path):

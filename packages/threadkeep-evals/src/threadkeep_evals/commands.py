@@ -204,7 +204,8 @@ def personal(
     part: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only facts, unrelated, updates, several, pastes or dialogues; may be repeated.", show_default=False
+            help="Only facts, unrelated, updates, several, pastes, dialogues or memories; may be repeated.",
+            show_default=False,
         ),
     ] = None,
     style: Format = Style.TABLE,
