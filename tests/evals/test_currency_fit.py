@@ -15,27 +15,50 @@ DATA = Path(str(files("threadkeep_evals"))) / "data"
 
 
 def test_shipped_files_have_updates_and_pairs_that_stay_apart():
-    items = read_items([DATA / "updates_first.json", DATA / "updates_second.json"])
+    items = [*read_items(DATA / "updates_first.json"), *read_items(DATA / "updates_second.json")]
 
-    assert sum(item.changes for item in items) == 129
-    assert sum(not item.changes for item in items) == 80
+    assert sum(item.is_update for item in items) == 129
+    assert sum(not item.outdated for item in items) == 80
     assert all(len(item.told) == 2 for item in items)
+
+
+def test_shipped_memories_say_which_turns_are_outdated():
+    names = ("personal", "work", "other_languages", "held_out")
+    items = [item for name in names for item in read_items(DATA / f"memories_{name}.json")]
+
+    assert len(items) == 380
+    assert sum(bool(item.outdated) for item in items) == 132
+    assert all(place < len(item.told) - 1 for item in items for place in item.outdated)
 
 
 async def test_fit_tells_updates_from_additions():
     items = [
-        Item((f"My {thing} is at {place}.", f"The {thing} moved to {other}."), f"Where is my {thing}?", changes=True)
+        Item((f"My {thing} is at {place}.", f"The {thing} moved to {other}."), f"Where is my {thing}?", frozenset([0]))
         for thing, place, other in (("desk", "Bonn", "Kiel"), ("boat", "Pula", "Split"), ("barn", "Ede", "Tiel"))
     ] + [
-        Item((f"I like {one}.", f"I also like {other}."), "What do I like?", changes=False)
+        Item((f"I like {one}.", f"I also like {other}."), "What do I like?")
         for one, other in (("tea", "jam"), ("oats", "rye"), ("figs", "plums"))
     ]
 
-    weights = fit(await find_pairs(items, sizes=(1, 6), embedder=WordsEmbedder()), len(items))
+    weights = fit(await find_pairs(items, sizes=(1, 6), embedder=WordsEmbedder()))
 
     assert tuple(weights) == NAMES
     assert weights["shared words"] > 0
     assert weights["adds"] < 0
+
+
+async def test_of_several_later_turns_the_nearest_counts_as_the_change():
+    """The others say something else, and are no examples of a change."""
+    memories = [
+        Item((f"My {thing} is at {place}.", f"The {thing} moved to {other}.", "Lunch was late."), thing, frozenset([0]))
+        for thing, place, other in (("desk", "Bonn", "Kiel"), ("boat", "Pula", "Split"), ("barn", "Ede", "Tiel"))
+    ]
+    pairs = [Item(one.told[:2], one.question, one.outdated) for one in memories]
+
+    among_others = fit(await find_pairs(memories, sizes=(1,), embedder=WordsEmbedder()))
+    alone = fit(await find_pairs(pairs, sizes=(1,), embedder=WordsEmbedder()))
+
+    assert among_others["shared words"] >= alone["shared words"]
 
 
 @pytest.mark.parametrize("name", ["updates_first.json", "updates_second.json"])

@@ -1,9 +1,10 @@
 """Fit the weights by which recall marks a statement as earlier: ``python -m threadkeep_evals.currency_fit FILE …``.
 
-The files have the form of ``threadkeep eval personal``. A message of an item of ``updates`` outdates those
-before it, and of ``several`` and ``facts`` none does. Every message is captured and every question searched, in
-memories of one item and of more, because the nearest of many is near by chance. Where items share a memory, half of
-them tell only their first message, because most of what is told is never changed. Prints the weights as JSON.
+The files have the form of ``threadkeep eval personal``. A message of an item of ``updates`` outdates those before it,
+of ``several`` and ``facts`` none does, and items of ``memories`` say which are outdated. Every message is captured and
+every question searched, in memories of one item and of more items of a file, because the nearest of many is near by
+chance. Where items share a memory, half of the updates tell only their first message, because most of what is told is
+never changed. Prints the weights as JSON.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,25 +37,33 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
     from threadkeep.search.ranking import Ranking
 
-SIZES: Final = (1, 2, 4, 10, 30)
+SIZES: Final = (1, 4, 10, 30)
 """So many items share a memory."""
 _FINISHED: Final = 0.5
-"""Such a share of the items that share a memory tell all their messages."""
+"""Such a share of the updates that share a memory tell all their messages."""
 _WEIGHT_OF_OTHERS: Final = 6.0
 """The pairs that no question asks for count together as much as so many pairs an item, at each size."""
 _PENALTY: Final = 1.0
 _STEPS: Final = 60
+_ROUNDS: Final = 3
+"""So often it is decided which of the later statements outdates one, first by the cosines, then by the last weights."""
 _TWO_DAYS: Final = timedelta(days=2)
 NAMES: Final = ("bias", "several", *NUMBERS, *FEATURES, "cosine if foreign")
+_COSINE: Final = NAMES.index("cosine")
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Messages about one subject, in order, the question, and whether each outdates those before it."""
+    """Messages about one subject, in order, the question, and the places of the messages that later ones outdate."""
 
     told: Sequence[str]
     question: str
-    changes: bool
+    outdated: frozenset[int] = frozenset()
+
+    @property
+    def is_update(self) -> bool:
+        """Whether every message but the last is outdated."""
+        return bool(self.outdated) and len(self.outdated) == len(self.told) - 1
 
 
 @dataclass(slots=True)
@@ -61,26 +71,30 @@ class Examples:
     """Pairs of statements.
 
     Attributes:
+        items: How many items they are from.
         features: Of each, by :data:`NAMES`.
-        outdated: Whether the newer one outdates the older.
+        outdates: The question and the older message, if that is outdated and the newer is a later one of its item;
+            else ``None``. One of the pairs of both tells the change.
         asked: Whether both are of the item that was asked for.
     """
 
+    items: int
     features: list[list[float]] = field(default_factory=list[list[float]])
-    outdated: list[bool] = field(default_factory=list[bool])
+    outdates: list[tuple[str, str] | None] = field(default_factory=list[tuple[str, str] | None])
     asked: list[bool] = field(default_factory=list[bool])
 
 
-def read_items(paths: Sequence[Path]) -> list[Item]:
-    """Read the ``updates``, ``several`` and ``facts`` of files."""
-    items: list[Item] = []
-    for path in paths:
-        data: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
-        for part in ("updates", "several"):
-            items += [Item(one["told"], one["question"], part == "updates") for one in data.get(part, ())]
-        for fact in data.get("facts", ()):
-            message = " ".join(filter(None, (fact["before"], fact["told"], fact["after"])))
-            items.append(Item((message,), fact["question"], changes=False))
+def read_items(path: Path) -> list[Item]:
+    """Read the ``updates``, ``several``, ``facts`` and ``memories`` of a file."""
+    data: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
+    items = [
+        Item(one["told"], one["question"], frozenset(range(len(one["told"]) - 1))) for one in data.get("updates", ())
+    ]
+    items += [Item(one["told"], one["question"]) for one in data.get("several", ())]
+    for fact in data.get("facts", ()):
+        message = " ".join(filter(None, (fact["before"], fact["told"], fact["after"])))
+        items.append(Item((message,), fact["question"]))
+    items += [Item(one["turns"], one["question"], frozenset(one["outdated"])) for one in data.get("memories", ())]
     return items
 
 
@@ -93,7 +107,7 @@ async def find_pairs(
     found: list[Examples] = []
     async with open_for_replay(embedder, clock) as tk:
         for size in sizes:
-            examples = Examples()
+            examples = Examples(len(items))
             order: list[int] = rng.permutation(len(items)).tolist()
             for start in range(0, len(order), size):
                 owner = Owner(f"{size}-{start}")
@@ -113,7 +127,7 @@ async def _tell(
     spoken = [
         (place + float(rng.random()), item, place)
         for item in items
-        for place in range(len(item.told) if alone or rng.random() < _FINISHED else 1)
+        for place in range(len(item.told) if alone or not item.is_update or rng.random() < _FINISHED else 1)
     ]
     spoken.sort(key=lambda one: one[0])
     said: dict[str, tuple[Item, int]] = {}
@@ -153,31 +167,46 @@ def _add(examples: Examples, asked: Item, ranking: Ranking, said: Mapping[str, t
     several = asks_for_several(asked.question)
     for newer, older in np.argwhere(pairs.compared & pairs.shown).tolist():
         (new, new_place), (old, old_place) = origins[newer], origins[older]
-        of_words = dict(zip(FEATURES, map(float, compare(compared[newer].text, compared[older].text)), strict=True))
         numbers: list[float] = pairs.numbers[:, newer, older].tolist()
+        of_words = dict(zip(FEATURES, map(float, compare(compared[newer].text, compared[older].text)), strict=True))
         foreign = of_words["foreign"] * numbers[0]
         examples.features.append([1.0, float(several), *numbers, *of_words.values(), foreign])
-        examples.outdated.append(new is old and new.changes and new_place > old_place)
+        outdates = new is old and old_place in old.outdated and new_place > old_place
+        examples.outdates.append((asked.question, old.told[old_place]) if outdates else None)
         examples.asked.append(new is old is asked)
 
 
-def fit(found: Sequence[Examples], items: int) -> dict[str, float]:
-    """Return the weights of a logistic regression over the pairs in memories of each size.
-
-    Args:
-        found: The pairs, by size.
-        items: How many items there are.
-    """
-    weights = list(_weights(found, items))
+def fit(found: Sequence[Examples]) -> dict[str, float]:
+    """Return the weights of a logistic regression over the pairs in memories of each file and size."""
     rows = np.array([features for one in found for features in one.features])
-    labels = np.array([outdated for one in found for outdated in one.outdated], float)
-    return dict(zip(NAMES, np.round(_regression(rows, labels, np.array(weights)), 2).tolist(), strict=True))
+    labels = np.array([outdates is not None for one in found for outdates in one.outdates], float)
+    weights = np.array(list(_weights(found)))
+    changes = _changes(found)
+    weighed = rows[:, _COSINE]
+    coefficients = np.zeros(rows.shape[1])
+    for _ in range(_ROUNDS):
+        counted = weights.copy()
+        for places in changes:
+            counted[places] *= np.arange(len(places)) == np.argmax(weighed[places])
+        coefficients = _regression(rows, labels, counted)
+        weighed = rows @ coefficients
+    return dict(zip(NAMES, np.round(coefficients, 2).tolist(), strict=True))
 
 
-def _weights(found: Sequence[Examples], items: int) -> Iterator[float]:
+def _weights(found: Sequence[Examples]) -> Iterator[float]:
     for one in found:
-        share = min(1.0, _WEIGHT_OF_OTHERS * items / max(one.asked.count(False), 1))
+        share = min(1.0, _WEIGHT_OF_OTHERS * one.items / max(one.asked.count(False), 1))
         yield from (1.0 if asked else share for asked in one.asked)
+
+
+def _changes(found: Sequence[Examples]) -> list[list[int]]:
+    """Return the rows of the pairs of each change, of which one tells it."""
+    rows: dict[tuple[int, tuple[str, str]], list[int]] = defaultdict(list)
+    every = ((number, outdates) for number, one in enumerate(found) for outdates in one.outdates)
+    for row, (number, outdates) in enumerate(every):
+        if outdates is not None:
+            rows[number, outdates].append(row)
+    return list(rows.values())
 
 
 def _regression(
@@ -195,10 +224,14 @@ def _regression(
     return found
 
 
+async def _find_in_files(paths: Sequence[Path]) -> list[Examples]:
+    return [examples for path in paths for examples in await find_pairs(read_items(path))]
+
+
 def main(paths: Sequence[str]) -> None:
     """Fit and print."""
-    items = read_items([Path(path) for path in paths])
-    print(json.dumps(fit(asyncio.run(find_pairs(items)), len(items)), indent=1))  # noqa: T201 - a command
+    found = asyncio.run(_find_in_files([Path(path) for path in paths]))
+    print(json.dumps(fit(found), indent=1))  # noqa: T201 - a command
 
 
 if __name__ == "__main__":
