@@ -24,9 +24,13 @@ import threadkeep.storage.mongodb.storage
 import threadkeep.storage.postgres.storage
 import threadkeep.storage.redis.storage
 import threadkeep.storage.sqlite.storage
+from tests.conftest import PREFIXES
 from threadkeep.gateway.serve import _require_usable
 from threadkeep.gateway.settings import GatewaySettings
 
+for name in [*os.environ]:  # those of the test that is the first to start a program
+    if name.startswith(PREFIXES):
+        del os.environ[name]
 os.environ.update(LANGGRAPH_STORE_TYPE="memory", EMBEDDINGS_PROVIDER="none", THREADKEEP_SINGLE_USER="ana")
 with tempfile.TemporaryDirectory() as folder:
     agent = "def graph(tk):\n    return tk.per_run_owner().graph(model=ScriptedModel())\n"

@@ -181,8 +181,9 @@ class TestTryPrepare:
 
 class TestRecall:
     @pytest.mark.parametrize("by_words", [True, False])
+    @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
     async def test_recall_is_the_same_on_the_calling_thread(
-        self, storage: PausingStorage, clock: StillClock, by_words: bool
+        self, storage: PausingStorage, clock: StillClock, by_words: bool, every: int
     ):
         """Every memory, its score, the text and its length; also if many are read to find one answer."""
         owner, facts = Owner("ana"), make_facts(200, seed=7)
@@ -194,13 +195,14 @@ class TestRecall:
         await recalls.recall("tea", owner=owner)
         results: list[Recall] = []
 
-        for question in ("Which company do I work at?", "What do you know about me?", *(one.question for one in facts)):
+        asked = (one.question for one in facts[::every])
+        for question in ("Which company do I work at?", "What do you know about me?", *asked):
             result = recalls.try_run(RecallRequest(question, owner, budget_tokens=120))
 
             assert result == await recalls.recall(question, owner=owner, budget_tokens=120)
             assert result is not None
             results.append(result)
-        assert sum(bool(result.memories) for result in results) > 150
+        assert sum(bool(result.memories) for result in results) > 150 // every
         await search.close()
 
 
