@@ -572,28 +572,27 @@ class Container:
         captures = self.services.captures if started and self.capturing and self.background else None
         if captures is not None and captures.works:
             left = max(0.0, until - loop.time())
-            await self._end_step(captures.drain(timedelta(seconds=left)), left + SETTLE_SECONDS)
-        until = loop.time() + CLOSE_SECONDS
-        if captures is not None:
-            await self._end_step(captures.stop(), CLOSE_SECONDS / 2)
+            await self._end_steps([partial(captures.drain, timedelta(seconds=left))], left + SETTLE_SECONDS)
+        steps: list[Callable[[], Any]] = [] if captures is None else [captures.stop]
         if started and "retention" in services:
-            await self._end_step(self.services.retention.settle(), SETTLE_SECONDS)
-        closers = [self.services.search.close] if "search" in services else []
-        for close in (*closers, *reversed(self.closers), self.storage.close):
-            left = min(CLOSE_SECONDS / 2, until - loop.time())
-            await self._end_step(close(), max(left, _SHORTEST_SECONDS))
+            steps.append(self.services.retention.settle)
+        if "search" in services:
+            steps.append(self.services.search.close)
+        await self._end_steps([*steps, *reversed(self.closers), self.storage.close], CLOSE_SECONDS)
 
-    async def _end_step(self, step: Coroutine[Any, Any, object], seconds: float) -> None:
-        """Run a step of closing; one that fails, takes longer or ignores that it is cancelled is left."""
-        task = asyncio.ensure_future(step)
-        await asyncio.wait({task}, timeout=seconds)
-        if task.cancel():
-            self.telemetry.degraded("storage.close", TimeoutError())
-            return
-        try:
-            task.result()
-        except StorageError as error:
-            self.telemetry.degraded("storage.close", error)
+    async def _end_steps(self, steps: Sequence[Callable[[], Any]], seconds: float) -> None:
+        """Run steps of closing, in *seconds* at most; one that fails, or takes more than half of them, is left."""
+        loop = asyncio.get_running_loop()
+        until, most = loop.time() + seconds, seconds / min(2, len(steps))
+        for step in steps:
+            task = asyncio.ensure_future(step())
+            await asyncio.wait({task}, timeout=max(_SHORTEST_SECONDS, min(most, until - loop.time())))
+            if task.cancel():
+                self.telemetry.degraded("storage.close", TimeoutError())
+            elif (error := task.exception()) is not None:
+                if not isinstance(error, StorageError):
+                    raise error
+                self.telemetry.degraded("storage.close", error)
 
 
 def _about(request: RecallRequest) -> dict[str, str | None]:

@@ -57,6 +57,21 @@ class TestStops:
         assert "done" in kinds(later)
 
 
+class TestEndedRuns:
+    @pytest.mark.parametrize("reply", ["Noted.", ConnectionError("The model failed.")])
+    async def test_they_keep_their_events_alone(self, open_gateway: Open, reply: Any):
+        """Up to 10,000 are kept for five minutes: no task, which holds its context, and no frame of a turn is."""
+        gateway = open_gateway(ScriptedModel(replies=(reply,)))
+        async with gateway.client() as client:
+            events = await gateway.turn(client, "Hello", thread_id="t")
+            run = gateway.runs.find(owner_of("ana"), events[0].data["run_id"])
+        assert run is not None
+        await until(lambda: run.task is None)
+
+        assert run.failure is None or run.failure.__traceback__ is None
+        assert run.buffer.size > 0
+
+
 class TestDisconnects:
     @pytest.mark.parametrize("choice", ["continue", "cancel"])
     async def test_a_run_goes_on_or_ends_as_asked(self, open_gateway: Open, choice: str):

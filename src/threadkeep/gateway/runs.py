@@ -418,6 +418,7 @@ class RunRegistry:
     def _keep_ended(self, run: ChatRun) -> None:
         """Keep the events of a run for a while, and of all ended runs only so many."""
         asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run)
+        run.task = None  # a task keeps its context, and so the lease and the memories of the turn
         self._ended[run] = None
         self._ended_bytes += run.buffer.size
         while self._ended_bytes > KEPT_BYTES or len(self._ended) > KEPT_RUNS:
@@ -446,6 +447,8 @@ class RunRegistry:
             self._track(asyncio.create_task(settling))
         else:
             await settling
+        if failure is not None:  # it is kept for a while: not its frames, which hold what the turn has read
+            failure.__cause__ = failure.__context__ = failure.__traceback__ = None
         run.failure = failure
         await self._keys.settle(run, again=run.stop == "restarting" or isinstance(failure, REFUSALS))
         run.status, run.updated_at = status, SystemClock().now()
