@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from contextvars import Context
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -417,8 +418,8 @@ class RunRegistry:
 
     def _keep_ended(self, run: ChatRun) -> None:
         """Keep the events of a run for a while, and of all ended runs only so many."""
-        asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run)
-        run.task = None  # a task keeps its context, and so the lease and the memories of the turn
+        asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run, context=Context())
+        run.task = None  # a task and a timer keep their context, and so the lease and what the turn has read
         self._ended[run] = None
         self._ended_bytes += run.buffer.size
         while self._ended_bytes > KEPT_BYTES or len(self._ended) > KEPT_RUNS:
