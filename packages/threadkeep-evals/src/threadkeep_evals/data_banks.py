@@ -81,7 +81,7 @@ class Subject:
     values: tuple[str, ...]
 
 
-def _read(name: str) -> Any:
+def read_bank(name: str) -> Any:
     return json.loads((files("threadkeep_evals") / "data" / f"{name}.json").read_text(encoding="utf-8"))
 
 
@@ -104,9 +104,9 @@ def _parse_cases(cases: list[dict[str, Any]]) -> tuple[Case, ...]:
     return tuple(Case(case["statement"], tuple(case["again"]), tuple(case["other"])) for case in cases)
 
 
-_PARAPHRASES: Final = _read("paraphrases")
+_PARAPHRASES: Final = read_bank("paraphrases")
 
-FAMILIES: Final = _parse_families(_read("facts"))
+FAMILIES: Final = _parse_families(read_bank("facts"))
 """Every family; together they have more than 10,000 facts."""
 KNOWN: Final = _parse_cases(_PARAPHRASES["known"])
 UNSEEN: Final = _parse_cases(_PARAPHRASES["unseen"])
@@ -118,7 +118,7 @@ SUBJECTS: Final = tuple(
         tuple(subject["asked"]),
         tuple(subject["values"]),
     )
-    for subject in _read("changes")
+    for subject in read_bank("changes")
 )
 
 
@@ -147,5 +147,5 @@ class Carriers:
 
 _OPENERS: Final = frozenset(("The", "My", "Our", "A", "An", "At", "In", "On", "For"))
 """A statement that begins with one of these can follow a lead; a name or "I" keeps its capital and stands alone."""
-_CARRIERS: Final = _read("carriers")
+_CARRIERS: Final = read_bank("carriers")
 CARRIERS: Final = Carriers(tuple(_CARRIERS["before"]), tuple(_CARRIERS["leads"]), tuple(_CARRIERS["after"]))

@@ -1,0 +1,175 @@
+"""Fit the weights by which capture tells what is worth keeping: ``python -m threadkeep_evals.keeping_fit [FILE]``.
+
+Learns from the messages of ``data/sentences_*.json``, in which each sentence has a label, without the held-out ones, and
+from the statements of the other banks. Writes the weights to *FILE*, or beside the module that reads them, and prints
+for each bank what a fit to the others finds in it: precision and recall at several thresholds.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from threadkeep.text import keeping
+from threadkeep_evals.data_banks import read_bank
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SENTENCES: Final = (
+    "sentences_personal",
+    "sentences_work",
+    "sentences_many_users",
+    "sentences_other_languages",
+    "sentences_german_french",
+    "sentences_spanish_portuguese",
+)
+HELD_OUT: Final = "sentences_held_out"
+STATEMENTS: Final = (
+    "statements_dev",
+    "statements_held_out",
+    "statements_second",
+    "statements_second_held_out",
+    "statements_third",
+    "updates_first",
+    "updates_second",
+    "updates_third",
+)
+"""Banks of statements, all worth keeping, and of unrelated requests, none of which is."""
+KEEP: Final = "keep"
+_PENALTY: Final = 2.0
+_LEAST_SENTENCES: Final = 2
+"""Features of fewer sentences have no weight."""
+_STEPS: Final = 12
+_INNER_STEPS: Final = 60
+_THRESHOLDS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
+
+
+class Sentence(NamedTuple):
+    """A sentence of a bank, and whether it is worth keeping."""
+
+    text: str
+    keep: bool
+    bank: str
+
+
+def read_sentences() -> list[Sentence]:
+    """Read everything that is learnt from."""
+    return [one for bank in SENTENCES for one in labelled(bank)] + [one for bank in STATEMENTS for one in stated(bank)]
+
+
+def labelled(bank: str) -> Iterator[Sentence]:
+    """Yield the sentences of the messages of *bank*."""
+    for message in read_bank(bank)["messages"]:
+        for text, label in message["sentences"]:
+            yield Sentence(text, label == KEEP, bank)
+
+
+def stated(bank: str) -> Iterator[Sentence]:
+    """Yield the statements of *bank*, what stands around them, and requests."""
+    data: dict[str, list[Any]] = read_bank(bank)
+    for part in ("facts", "updates", "several"):
+        for one in data.get(part, ()):
+            told: list[str] = [one["told"]] if isinstance(one["told"], str) else one["told"]
+            yield from (Sentence(text, True, bank) for text in told)
+            yield from (Sentence(one[place], False, bank) for place in ("before", "after") if one.get(place))
+    for one in data.get("unrelated", ()):
+        yield Sentence(one if isinstance(one, str) else one["text"], False, bank)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features of sentences, as a sparse matrix of ones.
+
+    Attributes:
+        columns: The numbers of the weights, of one sentence after the other.
+        rows: The number of the sentence of each.
+        sentences: How many there are.
+    """
+
+    columns: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    sentences: int
+
+    @classmethod
+    def of(cls, texts: Sequence[str], *, least: int = 1) -> Features:
+        """Return the features of *texts* that at least so many of them have."""
+        found = [sorted(keeping.buckets(text)) for text in texts]
+        counted = Counter(bucket for each in found for bucket in each)
+        kept = [[bucket for bucket in each if counted[bucket] >= least] for each in found]
+        rows = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
+        return cls(np.array([bucket for each in kept for bucket in each], np.intp), rows, len(kept))
+
+    def times(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the weights of each sentence."""
+        return np.bincount(self.rows, weights[self.columns], minlength=self.sentences)
+
+    def back(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the sum of the values of the sentences that have each feature."""
+        return np.bincount(self.columns, values[self.rows], minlength=keeping.BUCKETS)
+
+
+def fit(sentences: Sequence[Sentence]) -> NDArray[np.float64]:
+    """Return the weights of a logistic regression with a penalty on their squares, by Newton's method."""
+    features = Features.of([one.text for one in sentences], least=_LEAST_SENTENCES)
+    labels = np.array([one.keep for one in sentences], float)
+    weights = np.zeros(keeping.BUCKETS)
+    for _ in range(_STEPS):
+        expected = 1 / (1 + np.exp(-features.times(weights)))
+        gradient = features.back(expected - labels) + _PENALTY * weights
+        weights -= _solved(features, expected * (1 - expected), gradient)
+    return weights
+
+
+def _solved(
+    features: Features, curvature: NDArray[np.float64], gradient: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the step of Newton's method, by conjugate gradients."""
+    step, rest = np.zeros_like(gradient), gradient.copy()
+    direction, size = rest.copy(), float(rest @ rest)
+    for _ in range(_INNER_STEPS):
+        if size < 1e-9:  # noqa: PLR2004 - nothing is left to solve
+            break
+        bent = features.back(curvature * features.times(direction)) + _PENALTY * direction
+        length = size / float(direction @ bent)
+        step += length * direction
+        rest -= length * bent
+        before, size = size, float(rest @ rest)
+        direction = rest + size / before * direction
+    return step
+
+
+def encoded(weights: NDArray[np.float64]) -> bytes:
+    """Return the weights as they are stored."""
+    return np.clip(np.round(weights * keeping.SCALE), -128, 127).astype(np.int8).tobytes()
+
+
+def report(bank: str, odds: NDArray[np.float64], labels: NDArray[np.bool_]) -> str:
+    """Return the precision and recall at each threshold, in percent."""
+    shares = [
+        f"{threshold:g}: {100 * labels[odds >= threshold].mean():.1f}/{100 * (odds[labels] >= threshold).mean():.1f}"
+        for threshold in _THRESHOLDS
+    ]
+    return f"{bank:32} {'  '.join(shares)}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fit, write and print."""
+    sentences = read_sentences()
+    for bank in SENTENCES:
+        others = fit([one for one in sentences if one.bank != bank])
+        asked = [one for one in sentences if one.bank == bank]
+        odds = Features.of([one.text for one in asked]).times(others)
+        print(report(bank, odds, np.array([one.keep for one in asked])))  # noqa: T201 - a command
+    path = Path(arguments[0]) if arguments else Path(keeping.__file__).with_name(keeping.FILE)
+    path.write_bytes(encoded(fit(sentences)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
