@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from threadkeep.text import lasting
+from threadkeep.text import fact_rules, lasting
 from threadkeep.text.keeping import log_odds
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, speaks_of_self, straight, words
@@ -25,15 +25,13 @@ from threadkeep.text.sentences import QUOTATION
 from threadkeep.text.slots import slot_of
 
 MAX_CHARACTERS: Final = 300
-MIN_WORDS: Final = 3
 MIN_SCORE: Final = 1.0
-_SURE: Final = 2.5
-_LEAST_LOG_ODDS: Final = 2.0
-"""From these odds on a sentence is worth keeping: about 7 to 1.
+_LEAST_LOG_ODDS: Final = 1.75
+"""From these odds on, about 6 to 1, a sentence is worth keeping.
 
 Source:
-    ``python -m threadkeep_evals.keeping_fit``; of sentences from sources that were not learnt from, nine of ten that
-    reach it are worth keeping, and seven of ten that are worth keeping reach it.
+    ``python -m threadkeep_evals.keeping_fit``: of English sentences by people from whom nothing was learnt, about nine
+    of ten that reach it are worth keeping, and three of four that are worth keeping reach it.
 """
 
 
@@ -175,7 +173,6 @@ _REPORTED_ELSEWHERE: Final = re.compile(
     r"|\b(?:dice|dicen|dijo|diz|dizem|disse|afirma|dit|disent|affirme|écrit) (?:que|qu'|che)"
 )
 _QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
-_ADDRESSED: Final = re.compile(r"(?i)\b(?:you|your|yours|you're|you've|you'll|yourself|u|ur)\b(?<!call me you)")
 _OF_THE_OTHER: Final = re.compile(r"(?i)^(?:and |so |but )?you(?:r|rs|'re|'ve|'ll)?\b")
 _ROLE_PLAY: Final = re.compile(
     r"(?i)\b(?:in (?:this|the|my) (?:story|novel|scenario|game|dream|role-?play)|my character|the protagonist|i am the narrator)\b"
@@ -241,11 +238,6 @@ def is_standing(statement: str) -> bool:
 
 def _is_standing_rule(said: str) -> bool:
     return _STANDING.match(said) is not None or lasting.standing(said)
-
-
-def addresses(sentence: str) -> bool:
-    """Return whether *sentence* is about the person addressed."""
-    return _ADDRESSED.search(straight(sentence)) is not None
 
 
 _NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
@@ -324,25 +316,44 @@ _VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I'
 
 def _score(text: str) -> float:
     """Return how much *text* says that lasts; 0 where it is not a statement of the person that is worth keeping."""
-    said = lasting.with_verb(lasting.with_apostrophes(straight(text)))
+    said = _spelt_out(text)
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
     if _is_standing_rule(said):
-        return _SURE
-    outside = _QUOTED.sub(" ", said)
-    own = _SETTING.sub("", _VOCATIVE.sub("", outside))
-    if _refused(outside) or _refused(own):
+        return fact_rules.SURE
+    if _refused(_unquoted(said)) or _refused(_own(said)):
         return 0.0
-    if ended_by(own) is not None or slot_of(own) is not None:
-        return _SURE
-    if (by_rules := lasting.score_by_rules(said)) or lasting.unspaced(said):
+    by_rules = score_by_rules(text)
+    if lasting.unspaced(said):
         return by_rules
-    return max(MIN_SCORE + log_odds(text) - _LEAST_LOG_ODDS, 0.0)
+    likely = MIN_SCORE + log_odds(text, by_rules) - _LEAST_LOG_ODDS
+    return max(likely, by_rules if by_rules >= fact_rules.CERTAIN else 0.0)
+
+
+def score_by_rules(text: str) -> float:
+    """Return how much *text* says that lasts as far as rules know its words, if it is a statement of the person."""
+    said = _spelt_out(text)
+    own = _own(said)
+    known = ended_by(own) is not None or slot_of(own) is not None
+    return fact_rules.score(text, _unquoted(said), own, known=known, anchored=_anchored(said))
+
+
+def _spelt_out(text: str) -> str:
+    return lasting.with_verb(lasting.with_apostrophes(straight(text)))
+
+
+def _unquoted(said: str) -> str:
+    return _QUOTED.sub(" ", said)
+
+
+def _own(said: str) -> str:
+    """Return *said* without quotations, and without the name and the time that it begins with."""
+    return _SETTING.sub("", _VOCATIVE.sub("", _unquoted(said)))
 
 
 def _is_sized(said: str) -> bool:
     count = len(said.split()) + said.count("'") + lasting.unspaced(said)  # "I'm vegan" has three
-    return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
+    return count >= fact_rules.MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
 
 
 def _is_quotation(said: str) -> bool:

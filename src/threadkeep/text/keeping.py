@@ -38,6 +38,7 @@ _OTHER_FUNCTION_WORDS: Final = words(
 )
 _FUNCTION: Final = STOP_WORDS.union(_OTHER_FUNCTION_WORDS, *(FUNCTION_WORDS[language] for language in _LANGUAGES))
 _ENDINGS: Final = ("ing", "ed", "ly", "s")
+_LEVELS: Final = (1.0, 2.0, 2.5)
 _LONGEST: Final = 3
 """Patterns are of so many words at most."""
 _BEGINNING: Final = 4
@@ -45,27 +46,33 @@ _WORDS_A_LENGTH: Final = 4
 _LENGTHS: Final = 6
 
 
-def log_odds(sentence: str) -> float:
-    """Return the logarithm of the odds that *sentence* is worth keeping; above 0: it rather is."""
+def log_odds(sentence: str, by_rules: float) -> float:
+    """Return the logarithm of the odds that *sentence* is worth keeping; above 0: it rather is.
+
+    Args:
+        sentence: The sentence.
+        by_rules: What :func:`threadkeep.text.facts.score_by_rules` says of it.
+    """
     weights = _weights()
-    return sum(weights[bucket] for bucket in buckets(sentence)) / SCALE
+    return sum(weights[bucket] for bucket in buckets(sentence, by_rules)) / SCALE
 
 
-def buckets(sentence: str) -> set[int]:
+def buckets(sentence: str, by_rules: float) -> set[int]:
     """Return the numbers of the weights that count for *sentence*."""
-    return {crc32(feature.encode()) % BUCKETS for feature in features(sentence)}
+    return {crc32(feature.encode()) % BUCKETS for feature in features(sentence, by_rules)}
 
 
-def features(sentence: str) -> Iterator[str]:
-    """Yield the words, pairs of words and stems of *sentence*, the patterns that it is made of, and its length.
+def features(sentence: str, by_rules: float) -> Iterator[str]:
+    """Yield the words, pairs of words, stems, patterns and length of *sentence*, and what the rules say of it.
 
     A pattern has function words as they are, and for other words what they are: ``my w is N`` for "My boss is Ola".
     """
-    said = straight(sentence)
+    said = straight(sentence).rstrip(" .…")  # many leave the full stop out
     found = _TOKEN.findall(said)
     small = [word.lower() for word in found]
     pattern = ["^", "^", *map(_class_of, found, small, range(len(found))), "$"]
     yield BIAS
+    yield from (f"rules {level}" for level in _LEVELS if by_rules >= level)
     for length in range(1, _LONGEST + 1):
         yield from (f"{length} {part}" for part in _parts(pattern, length))
     yield f"begins {' '.join(pattern[2 : 2 + _BEGINNING])}"

@@ -82,6 +82,7 @@ class Subject:
 
 
 def read_bank(name: str) -> Any:
+    """Return the content of ``data/{name}.json``."""
     return json.loads((files("threadkeep_evals") / "data" / f"{name}.json").read_text(encoding="utf-8"))
 
 

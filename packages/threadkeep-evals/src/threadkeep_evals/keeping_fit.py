@@ -1,8 +1,8 @@
 """Fit the weights by which capture tells what is worth keeping: ``python -m threadkeep_evals.keeping_fit [FILE]``.
 
-Learns from the messages of ``data/sentences_*.json``, in which each sentence has a label, without the held-out ones, and
-from the statements of the other banks. Writes the weights to *FILE*, or beside the module that reads them, and prints
-for each bank what a fit to the others finds in it: precision and recall at several thresholds.
+Learns from the messages of ``data/sentences_*.json``, in which each sentence has a label, and from the statements of
+other banks; not from the held-out messages. Writes the weights to *FILE*, or beside the module that reads them. Prints
+for each bank what a fit to the others finds in it: precision and recall at several thresholds, in percent.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from threadkeep.text import keeping
+from threadkeep.text.facts import score_by_rules
 from threadkeep_evals.data_banks import read_bank
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SENTENCES: Final = (
     "sentences_personal",
     "sentences_work",
     "sentences_many_users",
+    "sentences_plain",
+    "sentences_usual",
     "sentences_other_languages",
     "sentences_german_french",
     "sentences_spanish_portuguese",
@@ -77,10 +80,10 @@ def stated(bank: str) -> Iterator[Sentence]:
     for part in ("facts", "updates", "several"):
         for one in data.get(part, ()):
             told: list[str] = [one["told"]] if isinstance(one["told"], str) else one["told"]
-            yield from (Sentence(text, True, bank) for text in told)
-            yield from (Sentence(one[place], False, bank) for place in ("before", "after") if one.get(place))
+            yield from (Sentence(text, keep=True, bank=bank) for text in told)
+            yield from (Sentence(one[place], keep=False, bank=bank) for place in ("before", "after") if one.get(place))
     for one in data.get("unrelated", ()):
-        yield Sentence(one if isinstance(one, str) else one["text"], False, bank)
+        yield Sentence(one if isinstance(one, str) else one["text"], keep=False, bank=bank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Features:
     @classmethod
     def of(cls, texts: Sequence[str], *, least: int = 1) -> Features:
         """Return the features of *texts* that at least so many of them have."""
-        found = [sorted(keeping.buckets(text)) for text in texts]
+        found = [sorted(keeping.buckets(text, score_by_rules(text))) for text in texts]
         counted = Counter(bucket for each in found for bucket in each)
         kept = [[bucket for bucket in each if counted[bucket] >= least] for each in found]
         rows = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
@@ -127,9 +130,7 @@ def fit(sentences: Sequence[Sentence]) -> NDArray[np.float64]:
     return weights
 
 
-def _solved(
-    features: Features, curvature: NDArray[np.float64], gradient: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _solved(features: Features, curvature: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the step of Newton's method, by conjugate gradients."""
     step, rest = np.zeros_like(gradient), gradient.copy()
     direction, size = rest.copy(), float(rest @ rest)
