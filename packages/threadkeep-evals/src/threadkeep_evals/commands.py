@@ -222,6 +222,21 @@ def personal(
 
 
 @app.command()
+def sentences(
+    style: Format = Style.TABLE,
+    *,
+    show: Annotated[bool, typer.Option("--show", help="With --json: the sentences judged wrongly, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Labelled sentences that nothing was learnt from: which of them capture keeps, and how many of those rightly."""
+    from threadkeep_evals.sentences import render_table, run_sentences
+
+    with progress("Sentences") as bar:
+        report = run_sentences(show=show, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
 def profile(
     half: Annotated[
         list[str] | None, typer.Option(help="Only dev or held_out; may be repeated.", show_default=False)

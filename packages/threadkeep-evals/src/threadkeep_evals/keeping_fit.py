@@ -111,11 +111,11 @@ class Features:
 
     def times(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of the weights of each sentence."""
-        return np.bincount(self.rows, weights[self.columns], minlength=self.sentences)
+        return np.bincount(self.rows, weights[self.columns], minlength=self.sentences).astype(np.float64, copy=False)
 
     def back(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the sum of the values of the sentences that have each feature."""
-        return np.bincount(self.columns, values[self.rows], minlength=keeping.BUCKETS)
+        return np.bincount(self.columns, values[self.rows], minlength=keeping.BUCKETS).astype(np.float64, copy=False)
 
 
 def fit(sentences: Sequence[Sentence]) -> NDArray[np.float64]:

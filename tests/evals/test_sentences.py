@@ -1,0 +1,44 @@
+"""What capture keeps of sentences from which nothing was learnt, and the fit that decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from threadkeep.text import keeping
+from threadkeep_evals.keeping_fit import HELD_OUT, SENTENCES, Features, Sentence, encoded, fit, labelled
+from threadkeep_evals.sentences import render_table, run_sentences
+
+LEAST_PRECISION = 0.85
+LEAST_RECALL = 0.7
+
+
+def test_most_of_what_is_worth_keeping_is_kept_and_little_else():
+    """On messages of an author whose sentences were not learnt from; through capture."""
+    report = run_sentences(show=True)
+    shares = {row["figure"]: row["share"] for row in report["results"]}
+
+    assert shares["precision"] >= LEAST_PRECISION
+    assert shares["recall"] >= LEAST_RECALL
+    assert report["wrong"]
+    assert render_table(report).row_count == len(report["results"])
+
+
+def test_held_out_sentences_are_not_learnt_from():
+    """No sentence is in both."""
+    learnt = {one.text for bank in SENTENCES for one in labelled(bank)}
+
+    assert learnt.isdisjoint(one.text for one in labelled(HELD_OUT))
+
+
+def test_fit_tells_what_its_examples_differ_in():
+    """A word of one side speaks for it, and the stored weights say the same as the fitted ones."""
+    told = [f"My boat number {place} is moored in Trieste" for place in range(20)]
+    asked = [f"Compile version {place} again for me" for place in range(20)]
+    sentences = [Sentence(text, keep=text in told, bank="test") for text in (*told, *asked)]
+
+    weights = fit(sentences)
+    odds = Features.of(["My boat is moored", "Compile again"]).times(weights)
+    stored = np.frombuffer(encoded(weights), np.int8) / keeping.SCALE
+
+    assert odds[0] > 0 > odds[1]
+    assert np.abs(stored - weights).max() <= 1 / keeping.SCALE
