@@ -35,6 +35,12 @@ Source:
 """
 
 
+_SHORT: Final = 6
+"""So few words give the regression little to weigh, so the rules count for more: ``I have two cats.``"""
+_KNOWN_WORDING: Final = 1.9
+_LEAST_LOG_ODDS_SHORT: Final = -1.0
+
+
 class Statement(NamedTuple):
     """A sentence that is worth keeping.
 
@@ -167,6 +173,7 @@ _REPORTED: Final = re.compile(
     r"|\baccording to\b|\bquote\b|(?<!\bi )(?<!\bwe )\b(?:thinks?|thought|believes?|believed|assumes?|assumed|reckons?|hears?|heard|suspects?|suspected|imagines?|pretends?|wishes|hopes) (?:that )?(?:I|I'm|I've|we|we're|my|our)\b"
     r"|\b(?:rumou?r has it|apparently|supposedly|allegedly)\b"
     r"|\b(?:e-?mail|mail|message|page|site|text|letter|article|note|post|document|doc|sign)s? (?:reads?|states?|goes|shows?)\b"
+    r"|\b(?:reads?|states?) (?:that )?(?:I|I'm|I've|my|we|we're|our)\b"
 )
 _REPORTED_ELSEWHERE: Final = re.compile(
     r"(?i)\b(?:sagt|sagte|sagen|gesagt|behauptet|behaupten|schreibt|schrieb|geschrieben|meint|gemeint|findet|glaubt|denkt|angeblich)\b|\b(?:laut|selon|según|segundo|secondo)\b"
@@ -321,13 +328,15 @@ def _score(text: str) -> float:
         return 0.0
     if _is_standing_rule(said):
         return fact_rules.SURE
-    if _refused(_unquoted(said)) or _refused(_own(said)):
+    if lasting.is_introduced(said) or _refused(_unquoted(said)) or _refused(_own(said)):
         return 0.0
     by_rules = score_by_rules(text)
-    if lasting.unspaced(said):
+    if lasting.unspaced(said) or by_rules >= fact_rules.CERTAIN:
         return by_rules
-    likely = MIN_SCORE + log_odds(text, by_rules) - _LEAST_LOG_ODDS
-    return max(likely, by_rules if by_rules >= fact_rules.CERTAIN else 0.0)
+    odds = log_odds(text, by_rules)
+    if by_rules >= _KNOWN_WORDING and odds >= _LEAST_LOG_ODDS_SHORT and len(said.split()) <= _SHORT:
+        return by_rules
+    return max(MIN_SCORE + odds - _LEAST_LOG_ODDS, 0.0)
 
 
 def score_by_rules(text: str) -> float:

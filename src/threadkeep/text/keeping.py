@@ -59,7 +59,7 @@ def log_odds(sentence: str, by_rules: float) -> float:
 
 def buckets(sentence: str, by_rules: float) -> set[int]:
     """Return the numbers of the weights that count for *sentence*."""
-    return {crc32(feature.encode()) % BUCKETS for feature in features(sentence, by_rules)}
+    return {crc32(feature.encode(errors="replace")) % BUCKETS for feature in features(sentence, by_rules)}
 
 
 def features(sentence: str, by_rules: float) -> Iterator[str]:
