@@ -9,7 +9,7 @@ import pytest
 
 from tests.evals.embedding import WordsEmbedder
 from threadkeep_evals.currency_fit import NAMES, Item, find_pairs, fit, read_items
-from threadkeep_evals.personal import run_personal
+from threadkeep_evals.personal import IN_ONE_MEMORY, run_personal
 
 DATA = Path(str(files("threadkeep_evals"))) / "data"
 
@@ -82,3 +82,13 @@ def test_true_statements_are_hardly_ever_marked():
     assert shares["lines_as_earlier"] <= 0.04
     assert shares["stale_as_fact"] <= 0.07
     assert shares["in_block"] >= 0.9
+
+
+def test_turns_of_small_memories_are_marked_where_a_later_one_outdates_them():
+    """The same; their writer had seen no rule."""
+    report = run_personal(DATA / "memories_held_out.json")
+    shares = {row["figure"]: row["share"] for row in report["results"]}
+
+    for count in IN_ONE_MEMORY:
+        assert shares[f"true_marked:{count}"] <= 0.1
+        assert shares[f"outdated_unmarked:{count}"] <= 0.65

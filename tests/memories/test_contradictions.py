@@ -147,7 +147,9 @@ async def test_what_is_true_side_by_side_is_not_asked_about(tk: threadkeep.Threa
 
 async def test_at_most_five_questions_wait(tk: threadkeep.Threadkeep, clock: FrozenClock):
     pets = ("dog", "cat", "parrot", "hamster", "tortoise", "goldfish")
-    await tell(tk, clock, *(f"My {pet}'s name is Rex." for pet in pets), *(f"My {pet}'s name is Max." for pet in pets))
+    await tell(
+        tk, clock, *(f"My {pet}'s name is Rex." for pet in pets), *(f"My {pet}'s name is Max now." for pet in pets)
+    )
 
     first = await tk.proposals.ask_contradictions()
     assert len(first) == 5

@@ -43,31 +43,16 @@ if TYPE_CHECKING:
 LEAST_ALIKE: Final = 0.05
 """Statements with a smaller cosine are about different things."""
 
-LEAST_ALIKE_WITHOUT_WORDS: Final = 0.16
-"""The same for statements that share neither a word nor a name.
+LEAST_LIKELY: Final = 0.2
+"""From this probability on a statement of one of two turns is marked."""
+
+LEAST_LIKELY_OF_MANY: Final = 0.46
+"""The same among the statements of :data:`_MANY` turns and one, or more, of which the nearest is near by chance; by
+the logarithm between the two.
 
 Source:
-    Of true answers in memories of two facts 3 % have a mark with it, 8 % without.
-"""
-
-LEAST_LIKELY: Final = 0.08
-"""From this probability on an only earlier statement is marked: what tells of a change is mostly about it."""
-
-LEAST_LIKELY_OF_MANY: Final = 0.45
-"""The same among the statements of :data:`_MANY` turns and one, of which the nearest is near by chance; by the
-logarithm, up to :data:`_MOST_LIKELY` times as far.
-
-Source:
-    Weights fitted to five of six sources of changed statements and asked of the sixth: of true answers in memories of
-    4, 10 and 30 facts 2 to 3 % have a mark, of two facts 6 %; of old values 5 % have none in memories of their own,
-    22 % in others. Counting older statements alone, 4 % of the true answers had one at the same share of old values.
-"""
-
-LEAST_LIKELY_WITHOUT_MARK: Final = 0.3
-"""The same at least, if the newer statement has no mark of a change, or names another sister than the older one.
-
-Source:
-    Of pairs that stay true side by side in a memory of their own 45 % have a mark with it, 70 % without, unseen.
+    Weights fitted to seven of eight files and asked of the eighth: of the true statements of all files 2.6 % have a
+    mark. ``docs/evaluation.md`` has the trade-off.
 """
 
 LESS_IN_A_CHAIN: Final = 2.0
@@ -78,65 +63,65 @@ LESS_IN_A_CHAIN: Final = 2.0
 Source:
     Of old values in memories of their own 4.3 % have no mark with it, 5.1 % without, unseen; no more marks elsewhere.
 """
-_NEEDED_WITHOUT_MARK: Final = math.log(LEAST_LIKELY_WITHOUT_MARK / (1 - LEAST_LIKELY_WITHOUT_MARK))
-_MANY: Final = 4
-_MOST_LIKELY: Final = 1.5
+_MANY: Final = 3
 
 FIRST: Final = 20
 """A statement is marked if it is among so many of the best hits: no block of usual size holds more of them."""
 
-NUMBERS: Final = ("cosine", "less than nearest", "less than its nearest", "both before the rest")
+NUMBERS: Final = (
+    "cosine",
+    "less than nearest",
+    "less than its nearest",
+    "both before the rest",
+    "length",
+    "length of the older",
+)
 """What is known of a pair beside its words: the cosine; how far it stays behind the newer statement's nearest earlier
-one, and behind the older one's nearest; and how many standard deviations both stand before the best of the others.
+one, and behind the older one's nearest; how many standard deviations both stand before the best of the others; and
+the lengths of both in tens of words: what tells of a change says more than what it changes.
 """
+_MOST_WORDS: Final = 40
+"""A longer statement counts as one of so many words."""
 _FARTHEST: Final = -3.0
 _NEAREST: Final = 2.0
 
 _WEIGHTS: Final[Mapping[str, float]] = {
-    "bias": -4.53,
-    "several": -1.29,
-    "cosine": 8.7,
-    "less than nearest": -6.73,
-    "less than its nearest": -1.42,
-    "both before the rest": 0.22,
-    "shared words": 1.87,
-    "definite mention": 1.89,
-    "name": 1.31,
-    "number of one form": 1.88,
-    "other relatives": -3.23,
-    "relatives of one": -1.06,
-    "other names of a relative": -2.81,
-    "other modifiers": -1.06,
+    "bias": -4.35,
+    "several": -1.05,
+    "cosine": 4.0,
+    "less than nearest": -3.93,
+    "less than its nearest": -3.4,
+    "both before the rest": 0.35,
+    "length": 2.75,
+    "length of the older": -1.94,
+    "shared words": 1.21,
+    "definite mention": 0.63,
+    "name": 1.37,
+    "other relatives": -1.0,
+    "relatives of one": -0.56,
+    "other names of a relative": -0.94,
     "adds": -2.0,
-    "change": 0.87,
-    "correction": 1.19,
-    "other subjects": -2.12,
-    "same subject": -4.3,
-    "both of the speaker": -2.01,
-    "marks": 1.31,
-    "elliptical": 0.66,
-    "foreign": -0.87,
-    "cosine if foreign": 2.07,
+    "change": 0.97,
+    "correction": 0.87,
+    "other subjects": -1.17,
+    "same subject": -1.62,
+    "both of the speaker": -1.18,
+    "elliptical": 1.06,
 }
-"""Of a logistic regression: of a constant, of a question for several things, of :data:`NUMBERS`, of the features of
-a pair, and of the cosine of statements in another language than English. What adds to a statement leaves it true, so
-that weight is set: the sources have few of those.
+"""Of a logistic regression: of a constant, of a question for several things, of :data:`NUMBERS`, and of the features
+of a pair. What adds to a statement leaves it true, so that weight is set: the sources have few of those.
 
 Source:
-    A fit as by ``python -m threadkeep_evals.currency_fit``, in memories of 1 to 40 items; ``docs/evaluation.md`` has
-    the figures on pairs it has not seen.
+    ``python -m threadkeep_evals.currency_fit`` on the eight files that ``docs/evaluation.md`` names, with the figures
+    on pairs that the weights have not seen.
 """
 _OF_NUMBERS: Final = [_WEIGHTS[name] for name in NUMBERS]
 _OF_WORDS: Final = [_WEIGHTS[name] for name in FEATURES]
-_FOREIGN: Final = FEATURES.index("foreign")
-_OTHER_NAMES: Final = FEATURES.index("other names of a relative")
-_OF_BOTH: Final = tuple(map(FEATURES.index, ("shared words", "name")))
-_MARKS: Final = tuple(map(FEATURES.index, ("change", "correction", "marks", "elliptical")))
-_MOST_OF_WORDS: Final = 4.0
+_MOST_OF_WORDS: Final = 3.0
 """Pairs that lack more are not compared by their words, which takes most of the time.
 
 Source:
-    Of the pairs that are marked, 99.5 % lack less; a 25th of all pairs do.
+    Of the pairs that are marked, 99 % lack less; an eleventh of all pairs do.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -184,37 +169,19 @@ def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> I
     A pair with a negative margin, down to minus :data:`LESS_IN_A_CHAIN`, needs another one to speak for it.
     """
     weighed = _WEIGHTS["bias"] + _WEIGHTS["several"] * several + np.tensordot(_OF_NUMBERS, pairs.numbers, 1)
-    needed = _needed(len({one.turns or one.place for one in said}))
-    lacking = needed - weighed
+    lacking = _needed(len({one.turns or one.place for one in said})) - weighed
     close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & (lacking <= _MOST_OF_WORDS)).tolist()
     for newer, older in close:
-        features = compare(said[newer].text, said[older].text)
-        weight = _weigh_words(features, pairs.numbers.item(0, newer, older), needed)
+        weight = sum(map(mul, _OF_WORDS, compare(said[newer].text, said[older].text)))
         if (margin := weight - lacking.item(newer, older)) >= -LESS_IN_A_CHAIN:
             yield newer, older, margin
 
 
 def _needed(turns: int) -> float:
     """Return the weight that a pair needs among the statements of so many *turns*."""
-    share = min(math.log(max(turns - 1, 1), _MANY), _MOST_LIKELY)
+    share = min(math.log(max(turns - 1, 1), _MANY), 1.0)
     least = LEAST_LIKELY + share * (LEAST_LIKELY_OF_MANY - LEAST_LIKELY)
     return math.log(least / (1 - least))
-
-
-def _weigh_words(features: Sequence[float], cosine: float, needed: float) -> float:
-    """Return what the words of a pair add to its weight; minus infinity if it cannot be marked.
-
-    Args:
-        features: Of :func:`compare`.
-        cosine: Of the two.
-        needed: What the weight of all must be.
-    """
-    if cosine < LEAST_ALIKE_WITHOUT_WORDS and not any(map(features.__getitem__, _OF_BOTH)):
-        return -math.inf
-    weight = sum(map(mul, _OF_WORDS, features)) + _WEIGHTS["cosine if foreign"] * features[_FOREIGN] * cosine
-    if features[_OTHER_NAMES] or not any(map(features.__getitem__, _MARKS)):
-        weight -= max(_NEEDED_WITHOUT_MARK - needed, 0.0)
-    return weight
 
 
 class Pairs(NamedTuple):
@@ -223,7 +190,7 @@ class Pairs(NamedTuple):
     Attributes:
         compared: Whether the newer may replace the older, shape ``(n, n)``.
         shown: Whether the older is among the first hits, shape ``(n,)``.
-        numbers: :data:`NUMBERS` of each pair, shape ``(4, n, n)``.
+        numbers: :data:`NUMBERS` of each pair, shape ``(6, n, n)``.
     """
 
     compared: NDArray[np.bool_]
@@ -245,10 +212,15 @@ def pairs_of(
     nearest_to_older = np.where(apart, cosine, 0.0).max(axis=0, initial=0.0)
     shown = np.array([min(one.places) < FIRST for one in said], np.bool_)
     before_rest = np.zeros_like(cosine) if strength is None else _before_rest(said, strength[places])
+    length = np.array([min(len(one.text.split()), _MOST_WORDS) / 10 for one in said])
     return Pairs(
         before & (cosine >= LEAST_ALIKE),
         shown,
-        np.stack([cosine, nearest - cosine, nearest_to_older - cosine, before_rest]),
+        np.stack(
+            np.broadcast_arrays(
+                cosine, nearest - cosine, nearest_to_older - cosine, before_rest, length[:, None], length
+            )
+        ),
     )
 
 

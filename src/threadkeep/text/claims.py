@@ -2,7 +2,7 @@
 
 No single mark decides. A statement may have marks of a change, as people put it: replaced, corrected, ended or
 reversed. Two statements give a vector of what speaks for and against it: shared words, a definite mention
-of what the older introduced, numbers of one form, relatives, marks of a change. ``recall/currency`` weighs it.
+of what the older introduced, relatives, marks of a change. ``recall/currency`` weighs it.
 """
 
 # ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
@@ -13,11 +13,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from threadkeep.text.semantics import straight, words
-from threadkeep.text.tokenizing import FUNCTION_WORDS, STOP_WORDS, language_of, tokenise
+from threadkeep.text.tokenizing import FUNCTION_WORDS, STOP_WORDS, tokenise
 
 Change: TypeAlias = Literal["correction", "change"]
 
@@ -234,11 +233,6 @@ def change_in(text: str) -> Change | None:
     return "change" if _CHANGE.search(said) and not _ADDS.search(said) else None
 
 
-def count_marks(text: str) -> int:
-    """Return how many marks of a change *text* has."""
-    return len(_CHANGE.findall(straight(text))) if len(text) <= _MAX_CHARACTERS else 0
-
-
 def adds_to_it(text: str) -> bool:
     """Return whether *text* adds to what was said: ``also``, ``another``."""
     return len(text) <= _MAX_CHARACTERS and _ADDS.search(straight(text)) is not None
@@ -257,8 +251,6 @@ _MOST_SHARED: Final = 3
 _UNSPACED: Final = "\u0e00"
 """Scripts without spaces between words begin here."""
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:/]\d+)*")
-_NUMBER: Final = re.compile(r"\d+(?:[.:,/-]\d+)*")
-_DIGIT: Final = re.compile(r"\d")
 _SENTENCE: Final = re.compile(r"(?<=[.!?;:])\s+")
 _FUNCTION: Final = STOP_WORDS.union(
     *(FUNCTION_WORDS[language] for language in ("english", "french", "german", "italian", "portuguese", "spanish"))
@@ -274,7 +266,6 @@ _WITHOUT_SUBJECT: Final = re.compile(
     r"(?i)^\W*(?:(?:just|finally|actually|already|have|had|been|is|am|are)\ )*(?:[a-z]{2,}ed|went|gave|took|got|put|quit|left|made|bought|sold|broke|cut|threw|fell|ran|came|found|told|met|lost|won|set|let|up\ to|down\ to|back\ (?:on|to|at|in)|no\ more|not\ any\ ?more)\b"
 )
 """A statement that begins with what was done continues one that named the subject: ``Went with Obsidian after all.``"""
-_MOST_MARKS: Final = 3
 _RELATIVES: Final[Mapping[str, str]] = {
     member: group.split()[0]
     for group in (
@@ -328,38 +319,28 @@ class Claim:
         words: All its words, in small letters.
         names: Words with a capital inside a sentence.
         definite: Stems after ``the``, ``my`` and the like.
-        modifiers: The stems that stand right before another one.
         subjects: The stems of the subjects ``my …``, ``the …``; of each sentence that begins with one.
         of_speaker: Whether a sentence begins with ``I`` or ``we``.
         relatives: The relatives that it mentions.
         relative_names: The name that follows one.
-        numbers: Its numbers.
-        forms: The forms of them: ``00:00`` for ``18:05``.
         adds: Whether it adds to what was said: ``also``, ``another``.
         change: Whether it has a mark of a change.
         correction: Whether it has a mark of a correction.
-        marks: How many marks of a change it has.
         elliptical: Whether it begins without a subject.
-        foreign: Whether it is in another language than English, for which cosines tell less.
     """
 
     stems: frozenset[str]
     words: frozenset[str]
     names: frozenset[str]
     definite: frozenset[str]
-    modifiers: Mapping[str, frozenset[str]]
     subjects: tuple[frozenset[str], ...]
     of_speaker: bool
     relatives: frozenset[str]
     relative_names: Mapping[str, str]
-    numbers: frozenset[str]
-    forms: frozenset[str]
     adds: bool
     change: bool
     correction: bool
-    marks: int
     elliptical: bool
-    foreign: bool
 
 
 @lru_cache(maxsize=4096)
@@ -369,14 +350,12 @@ def parse_claim(text: str) -> Claim:
     spelled = [_WORD.findall(sentence) for sentence in _SENTENCE.split(said)]
     tokens = [token for sentence in spelled for token in sentence]
     lowered = [token.casefold() for token in tokens]
-    numbers = frozenset(_NUMBER.findall(said))
     change = change_in(said)
     return Claim(
         stems=frozenset(stem for stem in subjects_of(said) if stem < _UNSPACED),  # a character is no word
         words=frozenset(lowered),
         names=frozenset(_names(spelled)),
         definite=frozenset(_definite(lowered)),
-        modifiers=_modifiers(lowered),
         subjects=tuple(_subjects(spelled)),
         of_speaker=any(sentence[0].casefold() in _SPEAKER for sentence in spelled if sentence),
         relatives=frozenset(_RELATIVES[word] for word in lowered if word in _RELATIVES),
@@ -385,14 +364,10 @@ def parse_claim(text: str) -> Claim:
             for word, name in zip(lowered, tokens[1:], strict=False)
             if word in _RELATIVES and name[:1].isupper()
         },
-        numbers=numbers,
-        forms=frozenset(_DIGIT.sub("0", number) for number in numbers),
         adds=adds_to_it(said),
         change=change == "change",
         correction=change == "correction",
-        marks=0 if adds_to_it(said) else min(count_marks(said), _MOST_MARKS),
         elliptical=_WITHOUT_SUBJECT.match(said) is not None,
-        foreign=language_of(lowered) != "english",
     )
 
 
@@ -400,20 +375,16 @@ FEATURES: Final = (
     "shared words",
     "definite mention",
     "name",
-    "number of one form",
     "other relatives",
     "relatives of one",
     "other names of a relative",
-    "other modifiers",
     "adds",
     "change",
     "correction",
     "other subjects",
     "same subject",
     "both of the speaker",
-    "marks",
     "elliptical",
-    "foreign",
 )
 """The names of the elements of :func:`compare`."""
 
@@ -430,30 +401,22 @@ def compare(newer: str, older: str) -> tuple[float, ...]:
         min(len(shared), _MOST_SHARED) / 2,
         bool(shared & new.definite),
         any(name in new.words for name in old.names),
-        bool(new.forms & old.forms) and new.numbers != old.numbers,
         bool(new.relatives and old.relatives) and new.relatives.isdisjoint(old.relatives),
         bool(new.relatives) != bool(old.relatives),
         any(new.relative_names.get(one, name) != name for one, name in old.relative_names.items()),
-        any(_apart(new.modifiers.get(stem), old.modifiers.get(stem)) for stem in shared),
         new.adds,
         new.change,
         new.correction,
         bool(new.subjects and old.subjects) and unshared_subjects,
         any(one & other for one in new.subjects for other in old.subjects),
         new.of_speaker and old.of_speaker,
-        new.marks / _MOST_MARKS,
         new.elliptical,
-        new.foreign or old.foreign,
     )
 
 
 def asks_for_several(question: str) -> bool:
     """Return whether *question* asks for several things, as ``Which languages do I speak?`` does."""
     return len(question) <= _MAX_CHARACTERS and _ASKS_FOR_SEVERAL.search(straight(question)) is not None
-
-
-def _apart(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
-    return one is not None and other is not None and one.isdisjoint(other)
 
 
 def _names(sentences: list[list[str]]) -> Iterator[str]:
@@ -473,14 +436,6 @@ def _definite(lowered: list[str]) -> Iterator[str]:
                 yield from tokenise(lowered[place + 1])
             for following in lowered[place + 2 : place + 3]:
                 yield from tokenise(following)
-
-
-def _modifiers(lowered: list[str]) -> Mapping[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for before, word in pairwise(lowered):
-        if before not in _FUNCTION and word not in _FUNCTION and (stems := tokenise(word)):
-            found[stems[0]] = found.get(stems[0], frozenset()).union(tokenise(before)[:1])
-    return found
 
 
 def _subjects(sentences: list[list[str]]) -> Iterator[frozenset[str]]:

@@ -43,12 +43,12 @@ _FINISHED: Final = 0.5
 """Such a share of the updates that share a memory tell all their messages."""
 _WEIGHT_OF_OTHERS: Final = 6.0
 """The pairs that no question asks for count together as much as so many pairs an item, at each size."""
-_PENALTY: Final = 1.0
+_PENALTY: Final = 6.0
 _STEPS: Final = 60
 _ROUNDS: Final = 3
 """So often it is decided which of the later statements outdates one, first by the cosines, then by the last weights."""
 _TWO_DAYS: Final = timedelta(days=2)
-NAMES: Final = ("bias", "several", *NUMBERS, *FEATURES, "cosine if foreign")
+NAMES: Final = ("bias", "several", *NUMBERS, *FEATURES)
 _COSINE: Final = NAMES.index("cosine")
 
 
@@ -168,9 +168,8 @@ def _add(examples: Examples, asked: Item, ranking: Ranking, said: Mapping[str, t
     for newer, older in np.argwhere(pairs.compared & pairs.shown).tolist():
         (new, new_place), (old, old_place) = origins[newer], origins[older]
         numbers: list[float] = pairs.numbers[:, newer, older].tolist()
-        of_words = dict(zip(FEATURES, map(float, compare(compared[newer].text, compared[older].text)), strict=True))
-        foreign = of_words["foreign"] * numbers[0]
-        examples.features.append([1.0, float(several), *numbers, *of_words.values(), foreign])
+        of_words = map(float, compare(compared[newer].text, compared[older].text))
+        examples.features.append([1.0, float(several), *numbers, *of_words])
         outdates = new is old and old_place in old.outdated and new_place > old_place
         examples.outdates.append((asked.question, old.told[old_place]) if outdates else None)
         examples.asked.append(new is old is asked)
