@@ -27,11 +27,11 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1600),
-    "learn one sentence": (51, 1400),
-    "warm recall": (37, 329),
+    "agent turn": (62, 1560),
+    "learn one sentence": (50, 1300),
+    "warm recall": (39, 340),
     "list memories": (14, 74),
-    "forget a memory": (27, 436),
+    "forget a memory": (28, 445),
     "store put": (16, 128),
     "warm store search": (25, 182),
     "store get": (12, 41),

@@ -18,6 +18,7 @@ from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, Scalar, have
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, gist_of, normalised, same_meaning, same_words, signature
+from threadkeep.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry
@@ -487,13 +488,12 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
 
 
 _SPEAKER: Final = re.compile(r"^[-*•]?\s?(?:the\s)?[A-Za-z][\w ]{0,30}:\s", re.IGNORECASE)
-_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
 def sentences_in(passage: str) -> list[str]:
     """Return the sentences of an episode or a summary, without what it begins with."""
     said = passage.removeprefix(ASKED).removeprefix(SAID)
-    return [sentence for part in _SENTENCE_ENDS.split(said) if (sentence := part.strip())]
+    return [sentence for line in said.splitlines() for sentence in split_sentences(line)]
 
 
 def without_sentences(passage: str, says: Callable[[str], bool]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from threadkeep.memories.codec import SUMMARIES
-from threadkeep.memories.models import ASKED, SAID, Memory
+from threadkeep.memories.models import ASKED, Memory, sentences_in
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole
@@ -388,7 +387,6 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
 
 _ADDED: Final = 3
 """So many words of a sentence that no fact of its turn holds make its passage worth a line beside the facts."""
-_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+")
 
 
 def add_words_of_fact(memory: Memory, taught: dict[TurnId, set[str]]) -> None:
@@ -408,10 +406,9 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: fro
     if not turns:
         return False
     known = frozenset[str]().union(*map(taught.__getitem__, turns))
-    said = memory.text.removeprefix(SAID).removeprefix(ASKED)
-    for sentence in _SENTENCE_ENDS.split(said):
+    for sentence in sentences_in(memory.text):
         added = list(filterfalse(known.__contains__, gist_of(sentence).words))
-        if (len(added) >= _ADDED or not asked.isdisjoint(added)) and not is_filler(sentence):
+        if not asked.isdisjoint(added) or (len(added) >= _ADDED and not is_filler(sentence)):
             return False
     return True
 
