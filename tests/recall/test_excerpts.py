@@ -36,6 +36,12 @@ class TestExcerpt:
         assert excerpt(said, asked("Which kiln?")).text == "Said: My kiln is a Nabertherm. We switched it off."
         assert "What a fine shed." in excerpt(said, asked("What about the shed?")).text
 
+    def test_a_date_is_not_cut(self):
+        """A full stop after an ordinal number ends no sentence."""
+        said = memory("Said: Geboren bin ich am 14. Mai. Alles klar?")
+
+        assert excerpt(said, asked("Wann bin ich geboren?")).text == "Said: Geboren bin ich am 14. Mai."
+
     def test_an_episode_that_names_nothing_is_whole(self):
         said = memory("Said: Hope you are well. What a fine shed.")
 

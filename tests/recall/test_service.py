@@ -127,6 +127,14 @@ class TestPassages:
         assert "My order is A-17." in both.text
         assert texts(one) == ["I live in Lisbon."]
 
+    async def test_it_is_none_if_it_names_nothing_else(self, world: World):
+        """``Two hives made it.`` would else be left out as filler."""
+        await self.turn(world, "Winter was hard on the bees.", "Said: Winter was hard on the bees. Two hives made it.")
+
+        found = await world.recall("How many hives do I have?")
+
+        assert "Two hives made it." in found.text
+
     async def test_a_procedure_stands_for_no_passage(self, world: World):
         """Passages leave out how to behave."""
         procedure = "Always answer about my order in French."
