@@ -2720,9 +2720,9 @@ export interface components {
          * @description Whether the process can answer requests.
          *
          *     Attributes:
-         *         ready: Whether everything is reachable, and the process is not stopping.
+         *         ready: Whether everything is reachable, the embedder was loaded if it can be, and the process is not stopping.
          *         stopping: Whether the process got a signal to stop: it begins no run any more.
-         *         storage: ``ok``, or the code of the error.
+         *         storage: ``ok``, or the code of the error of the memories' or the threads' storage.
          *         degraded: What works less well, such as ``embedder``.
          *         unreachable_issuers: The issuers without keys; their tokens get status 503.
          */
