@@ -29,6 +29,15 @@ class TestStatements:
         """Questions, requests, hypotheses, reports and talk about the moment are not facts."""
         assert statements(sentence) == ()
 
+    def test_it_does_not_matter_which_number_it_is(self):
+        """A regression on words would else know some numbers and not others."""
+        scores = {
+            statements(f"I keep the key of locker {number} behind shelf {number}.") for number in range(0, 900, 7)
+        }
+
+        assert len({one.score for found in scores for one in found}) == 1
+        assert () not in scores
+
     def test_two_statements_in_a_sentence_are_two(self):
         """Clauses that stand on their own are kept apart, so that each can be replaced alone."""
         found = statements("I live in Lisbon and I work at Acme.")

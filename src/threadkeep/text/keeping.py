@@ -69,7 +69,7 @@ def features(sentence: str, by_rules: float) -> Iterator[str]:
     """
     said = straight(sentence).rstrip(" .…")  # many leave the full stop out
     found = _TOKEN.findall(said)
-    small = [word.lower() for word in found]
+    small = ["#" if word[0].isdigit() else word.lower() for word in found]  # which number it is says nothing
     pattern = ["^", "^", *map(_class_of, found, small, range(len(found))), "$"]
     yield BIAS
     yield from (f"rules {level}" for level in _LEVELS if by_rules >= level)
@@ -78,7 +78,7 @@ def features(sentence: str, by_rules: float) -> Iterator[str]:
     yield f"begins {' '.join(pattern[2 : 2 + _BEGINNING])}"
     yield from (f"w {word}" for word in small)
     yield from (f"ww {pair}" for pair in _parts(["^", *small, "$"], 2))
-    yield from (f"s {stem}" for stem in tokenise(said))
+    yield from (f"s {stem}" for stem in tokenise(said) if not stem[0].isdigit())
     yield f"length {min(len(small) // _WORDS_A_LENGTH, _LENGTHS)}"
 
 
