@@ -27,8 +27,8 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1560),
-    "learn one sentence": (50, 1300),
+    "agent turn": (62, 1600),
+    "learn one sentence": (50, 1400),
     "warm recall": (39, 340),
     "list memories": (14, 74),
     "forget a memory": (28, 445),
