@@ -328,9 +328,10 @@ def _score(text: str) -> float:
         return 0.0
     if _is_standing_rule(said):
         return fact_rules.SURE
-    if lasting.is_introduced(said) or _refused(_unquoted(said)) or _refused(_own(said)):
+    outside, own = _outside_and_own(said)
+    if lasting.is_introduced(said) or _refused(outside) or _refused(own):
         return 0.0
-    by_rules = score_by_rules(text)
+    by_rules = _score_by_rules(text, said, outside, own)
     if lasting.unspaced(said) or by_rules >= fact_rules.CERTAIN:
         return by_rules
     odds = log_odds(text, by_rules)
@@ -342,22 +343,22 @@ def _score(text: str) -> float:
 def score_by_rules(text: str) -> float:
     """Return how much *text* says that lasts as far as rules know its words, if it is a statement of the person."""
     said = _spelt_out(text)
-    own = _own(said)
+    return _score_by_rules(text, said, *_outside_and_own(said))
+
+
+def _score_by_rules(text: str, said: str, outside: str, own: str) -> float:
     known = ended_by(own) is not None or slot_of(own) is not None
-    return fact_rules.score(text, _unquoted(said), own, known=known, anchored=_anchored(said))
+    return fact_rules.score(text, outside, own, known=known, anchored=_anchored(said))
 
 
 def _spelt_out(text: str) -> str:
     return lasting.with_verb(lasting.with_apostrophes(straight(text)))
 
 
-def _unquoted(said: str) -> str:
-    return _QUOTED.sub(" ", said)
-
-
-def _own(said: str) -> str:
-    """Return *said* without quotations, and without the name and the time that it begins with."""
-    return _SETTING.sub("", _VOCATIVE.sub("", _unquoted(said)))
+def _outside_and_own(said: str) -> tuple[str, str]:
+    """Return *said* without quotations, and that without the name and the time that it begins with."""
+    outside = _QUOTED.sub(" ", said)
+    return outside, _SETTING.sub("", _VOCATIVE.sub("", outside))
 
 
 def _is_sized(said: str) -> bool:

@@ -87,13 +87,9 @@ def _parts(found: list[str], length: int) -> Iterable[str]:
 
 
 def _class_of(word: str, small: str, place: int) -> str:
-    """Return the word itself if it is a function word or a sign; else ``#`` for numbers, ``N`` for names, or ``w``."""
-    if small in _FUNCTION:
+    """Return *small* for function words, numbers, of which it is ``#``, and signs; else ``N`` for names, or ``w``."""
+    if small in _FUNCTION or not word[0].isalpha():
         return small
-    if word[0].isdigit():
-        return "#"
-    if not word[0].isalpha():
-        return word
     if place and word[0].isupper():
         return "N"
     return "w" + next((ending for ending in _ENDINGS if small.endswith(ending)), "")
