@@ -99,7 +99,7 @@ def run_personal(
         "file": path.name,
         "file_sha256": digest,
         "budget_tokens": DEFAULT_BUDGET_TOKENS,
-        "results": _figures(outcomes),
+        "results": figures_of(outcomes),
     }
     if show:
         report["missed"] = [
@@ -123,7 +123,8 @@ _FEWER_IS_BETTER: Final = frozenset(
 )
 
 
-def _figures(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def figures_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the count, the share and its interval of each figure."""
     groups = dict.fromkeys(group for one in outcomes for group in one.groups)
     rows: list[dict[str, Any]] = []
     for group in groups:
@@ -395,9 +396,12 @@ def _any(patterns: Iterable[str], text: str) -> bool:
 
 def render_table(report: dict[str, Any]) -> Table:
     """Return the figures of :func:`run_personal` as a table for people."""
+    return table_of_figures(f"Personal statements, {report['budget_tokens']} tokens", report["results"])
+
+
+def table_of_figures(title: str, figures: Sequence[Mapping[str, Any]]) -> Table:
+    """Return what :func:`figures_of` returns as a table for people."""
     rows = [
-        (row["figure"], f"{row['items']:,}", f"{row['share']:.1%}", told_interval(row["interval95"]))
-        for row in report["results"]
+        (row["figure"], f"{row['items']:,}", f"{row['share']:.1%}", told_interval(row["interval95"])) for row in figures
     ]
-    title = f"Personal statements, {report['budget_tokens']} tokens"
     return build_table(title, ("figure", ">items", ">share", ">95 % interval"), rows)

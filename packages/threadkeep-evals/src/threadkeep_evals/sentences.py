@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from threadkeep_evals.data_banks import read_bank
 from threadkeep_evals.keeping_fit import HELD_OUT, KEEP
-from threadkeep_evals.metrics import share_interval, told_interval
-from threadkeep_evals.personal import Outcome, open_told
+from threadkeep_evals.personal import Outcome, figures_of, open_told, table_of_figures
 from threadkeep_evals.progress import Progress, Steps, silent
-from threadkeep_evals.tables import build_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,9 +27,7 @@ def run_sentences(bank: str = HELD_OUT, *, show: bool = False, progress: Progres
     """
     messages: Sequence[Mapping[str, Any]] = read_bank(bank)["messages"]
     outcomes = asyncio.run(_measured(messages, Steps(len(messages), progress)))
-    groups = dict.fromkeys(group for one in outcomes for group in one.groups)
-    results = [_figure(group, [one.passed for one in outcomes if group in one.groups]) for group in groups]
-    report: dict[str, Any] = {"dataset": bank, "messages": len(messages), "results": results}
+    report: dict[str, Any] = {"dataset": bank, "messages": len(messages), "results": figures_of(outcomes)}
     if show:
         report["wrong"] = [{"figure": one.groups[0], "sentence": one.item} for one in outcomes if not one.passed]
     return report
@@ -39,22 +35,7 @@ def run_sentences(bank: str = HELD_OUT, *, show: bool = False, progress: Progres
 
 def render_table(report: dict[str, Any]) -> Table:
     """Return the figures of :func:`run_sentences` for people."""
-    rows = [
-        (row["figure"], f"{row['items']:,}", f"{row['share']:.1%}", told_interval(row["interval95"]))
-        for row in report["results"]
-    ]
-    title = f"Sentences that capture keeps, {report['messages']} messages"
-    return build_table(title, ("figure", ">items", ">share", ">95 % interval"), rows)
-
-
-def _figure(group: str, passed: Sequence[bool]) -> dict[str, Any]:
-    share = round(sum(passed) / len(passed), 4)
-    return {
-        "figure": group,
-        "items": len(passed),
-        "share": share,
-        "interval95": share_interval(sum(passed), len(passed)),
-    }
+    return table_of_figures(f"Sentences that capture keeps, {report['messages']} messages", report["results"])
 
 
 async def _measured(messages: Sequence[Mapping[str, Any]], steps: Steps) -> list[Outcome]:
