@@ -13,7 +13,7 @@ LEAST_RECALL = 0.7
 
 
 def test_most_of_what_is_worth_keeping_is_kept_and_little_else():
-    """On messages of an author whose sentences were not learnt from; through capture."""
+    """Capture is given messages of an author from whom the fit learnt nothing."""
     report = run_sentences(show=True)
     shares = {row["figure"]: row["share"] for row in report["results"]}
 

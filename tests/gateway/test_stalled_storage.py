@@ -28,7 +28,7 @@ def require_noticed(stall: Stall) -> None:
 
 class TestStorageProbe:
     async def test_a_question_that_waits_too_long_is_an_error(self):
-        """Without a timer that has to run: whoever looks compares the time of the question with the clock."""
+        """No timer has to run: the reader compares the time of the question with the clock."""
         now, silent, asked = 0.0, False, asyncio.Event()
 
         async def ask() -> None:

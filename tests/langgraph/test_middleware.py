@@ -503,7 +503,7 @@ class TestDegrade:
             assert [one.text for one in tk.sync.memories.list(owner=ANA, kind="semantic")] == ["I live in Lisbon."]
 
     def test_a_stuck_embedder_leaves_search_by_words(self) -> None:
-        """The turn goes on within the time-out, and says so."""
+        """The turn ends within the time-out, and its event names the embedder."""
         with threadkeep.open("memory://", embedder=StuckEmbedder()) as tk:
             middleware = tk.middleware(capture=False, timeout=timedelta(milliseconds=20))
             agent = create_agent(ScriptedModel(), [], middleware=[middleware])

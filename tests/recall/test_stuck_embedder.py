@@ -38,7 +38,7 @@ class StuckEmbedder:
 
 
 class LaterStuckEmbedder(HashingEmbedder):
-    """Hangs from the moment on at which it is told to."""
+    """Never answers once :attr:`stuck` is set."""
 
     stuck = False
 
