@@ -212,13 +212,15 @@ class _Rows:
     """What learning reads first, of one moment: everything else is read after it.
 
     Attributes:
-        record: The turn record; ``None``: it is gone.
+        item: The row of the turn record; ``None``: it is gone.
+        record: The turn record, if it waits to be learnt from.
         head: The row that every commit of memories expects.
         account: The owner's account of extractions.
         policy: The owner's own rules.
     """
 
-    record: Item | None
+    item: Item | None
+    record: TurnRecord | None
     head: Item | None
     account: Item | None
     policy: Item | None
@@ -289,20 +291,11 @@ class Learning:
             Exception: Whatever the extractor raised; nothing was written.
         """
         epoch = (await self._storage.position(owner.partition)).epoch
-        rows = await self._first_rows(ref, owner)
-        record = _pending(rows)
+        rows: _Rows | None = await self._first_rows(ref, owner)
+        record = rows.record
         if record is None:
             return False
-        about = {USER: owner.user_id, TENANT: owner.tenant or None, THREAD: record.turn.thread_id}
-        with span(LEARN, about, parent=record.trace):
-            return await self._learn(ref, rows, record.turn, owner, extractor or self._extractor, epoch)
-
-    async def _learn(self, ref: Ref, first: _Rows, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> bool:
-        rows: _Rows | None = first
-        found = await self._extracted(turn, owner, extractor, epoch)
-        checked = await off_loop_if(is_long(turn), judged, found.candidates, turn, redact=self._redact)
-        extraction = replace(found, candidates=checked)
-        vectors: dict[str, Embedding] = {}
+        turn, vectors = record.turn, dict[str, Embedding]()
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
         writing = self._writing.setdefault(owner.partition.digest, asyncio.Lock())
 
@@ -314,10 +307,15 @@ class Learning:
                 current, rows = rows or await self._first_rows(ref, owner), None
                 return await self._finish(current, owner, extraction, vectors, epoch)
 
-        try:
-            return await retry_conflicts(finish)
-        except PartitionErasedError:
-            return False
+        about = {USER: owner.user_id, TENANT: owner.tenant or None, THREAD: turn.thread_id}
+        with span(LEARN, about, parent=record.trace):
+            found = await self._extracted(turn, owner, extractor or self._extractor, epoch)
+            checked = await off_loop_if(is_long(turn), judged, found.candidates, turn, redact=self._redact)
+            extraction = replace(found, candidates=checked)
+            try:
+                return await retry_conflicts(finish)
+            except PartitionErasedError:
+                return False
 
     async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
         """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
@@ -359,14 +357,18 @@ class Learning:
 
     async def _first_rows(self, ref: Ref, owner: Owner) -> _Rows:
         refs = [ref, shapes.head_ref(owner), account_ref(owner), self._reviews.ref(owner)]
-        return _Rows(*await self._storage.get(refs))
+        item, head, account, policy = await self._storage.get(refs)
+        record = None if item is None else record_of(item)
+        if record is not None and record.state != "pending":
+            record = None
+        return _Rows(item, record, head, account, policy)
 
     async def _finish(
         self, rows: _Rows, owner: Owner, extraction: Extraction, vectors: dict[str, Embedding], epoch: str
     ) -> bool:
         """Decide by *rows* and what is read after them, and commit; *vectors*: those made so far, by text."""
-        record = _pending(rows)
-        if rows.record is None or record is None:
+        record = rows.record
+        if rows.item is None or record is None:
             return False
         read = await self._read(rows, owner, extraction, epoch)
         texts = [text for text in dict.fromkeys(one.text.strip() for one in read.candidates) if text not in vectors]
@@ -408,7 +410,7 @@ class Learning:
         puts += lifting_operations(owner, lifted)
         if extraction.usage is not None:
             puts.append(account_put(owner, rows.account, extraction.usage, failed=False, at=given.now))
-        puts.append(put_of(finished, owner, due_at=None, expect=rows.record.revision))
+        puts.append(put_of(finished, owner, due_at=None, expect=rows.item.revision))
         why = f"turn:{record.turn.turn_id}"
         position = await self._audited_writer.commit_from(
             head_of(rows.head), owner, puts, by="capture", why=why, epoch=epoch
@@ -504,12 +506,6 @@ def asking(verdict: Callable[[Kind, Speaker], Verdict]) -> Callable[[Kind, Speak
     return asked
 
 
-def _pending(rows: _Rows) -> TurnRecord | None:
-    """Return the turn record, if it waits to be learnt from."""
-    record = record_of(rows.record) if rows.record else None
-    return record if record is not None and record.state == "pending" else None
-
-
 def judged(
     candidates: Sequence[Candidate], turn: Turn, *, redact: Callable[[str], str] = redact
 ) -> tuple[Candidate, ...]:
@@ -540,12 +536,10 @@ def without_unwanted(candidates: Sequence[Candidate], unwanted: Unwanted) -> tup
     """
     asked = [(candidate.text, None) for candidate in candidates if rules.asks_again(candidate)]
     rest = unwanted.without(unwanted.lifted_by(asked))
-    return tuple(
-        replace(candidate, text=rest.cut(candidate.text) or candidate.text)
-        if candidate.kind == "episodic"
-        else candidate
-        for candidate in candidates
-    )
+    kept = [
+        replace(one, text=rest.cut(one.text) or one.text) if one.kind == "episodic" else one for one in candidates
+    ]
+    return tuple(kept)
 
 
 def is_ours(item: Item, namespace: Namespace) -> bool:
@@ -556,8 +550,8 @@ def is_ours(item: Item, namespace: Namespace) -> bool:
 
 def learnt(decisions: Sequence[rules.Decision]) -> tuple[MemoryId, ...]:
     """Return the memories that *decisions* made, changed or found again, each once."""
-    kept = (d for d in decisions if isinstance(d, rules.Add | rules.Update | rules.Duplicate))
-    return tuple(dict.fromkeys(decision.memory.memory_id for decision in kept))
+    kept = [one.memory.memory_id for one in decisions if isinstance(one, rules.Add | rules.Update | rules.Duplicate)]
+    return tuple(dict.fromkeys(kept))
 
 
 def _similarity(

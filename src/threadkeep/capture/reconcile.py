@@ -321,7 +321,7 @@ def reconcile(candidates: Sequence[Candidate], known: Sequence[Memory], rules: R
     """
     state = {memory.memory_id: memory for memory in known}
     put_in = {normalised(text) for text in rules.recalled}
-    return tuple(_decide(candidate, state, put_in, rules) for candidate in sorted(candidates, key=_said))
+    return tuple([_decide(candidate, state, put_in, rules) for candidate in sorted(candidates, key=_said)])
 
 
 def removals(memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rules) -> tuple[Propose, ...]:

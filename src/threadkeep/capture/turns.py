@@ -283,7 +283,7 @@ class TurnRecord:
 
 def is_long(turn: Turn) -> bool:
     """Return whether the texts of *turn* are so long that they are read in a thread, not on the event loop."""
-    return sum(len(message.text) for message in turn.messages) > _LONG_CHARACTERS
+    return sum([len(message.text) for message in turn.messages]) > _LONG_CHARACTERS
 
 
 def turns_namespace(owner: Owner) -> Namespace:

@@ -525,7 +525,7 @@ class Retriever:
 
     async def _catch_up(self, entry: CachedIndex) -> None:
         changes = await self._storage.changes(entry.partition, entry.position)
-        if changes.position != entry.position or changes.reset:
+        if changes.reset or changes.puts or changes.removed:
             if changes.reset:
                 await self._decide(entry, changes)
             before = len(entry.index)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from operator import methodcaller
 from typing import Final, NamedTuple
 
 from threadkeep.text import fact_rules, lasting
@@ -291,7 +292,7 @@ def asserts(clause: str) -> bool:
         return False
     if _is_standing_rule(said):
         return True
-    return not any(rule.search(said) for rule in _NOT_ASSERTED)
+    return not any(map(methodcaller("search", said), _NOT_ASSERTED))
 
 
 def _trimmed(text: str) -> str:
@@ -374,7 +375,7 @@ def _is_quotation(said: str) -> bool:
 def _refused(said: str) -> bool:
     """Return whether it is a question, a request, a hypothesis, a report, or in a part that is played."""
     refusing = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ROLE_PLAY)
-    return lasting.is_refused(said) or any(rule.search(said) for rule in refusing)
+    return lasting.is_refused(said) or any(map(methodcaller("search", said), refusing))
 
 
 def _anchored(said: str) -> bool:

@@ -13,6 +13,7 @@ themselves, and of how they want to be answered.
 from __future__ import annotations
 
 import re
+from operator import methodcaller
 from typing import Final
 
 from threadkeep.text.semantics import straight
@@ -192,7 +193,7 @@ def has_happened(text: str, *, said: str) -> bool:
         text: Without a time that it begins with.
         said: With it.
     """
-    return tells_when(said) and any(rule.search(text) for rule in (_HAPPENED, _WITHOUT_SUBJECT, _LATELY))
+    return tells_when(said) and any(map(methodcaller("search", text), (_HAPPENED, _WITHOUT_SUBJECT, _LATELY)))
 
 
 def tells_when(text: str) -> bool:
