@@ -4,7 +4,7 @@ import pytest
 
 import threadkeep
 from threadkeep.testing import HashingEmbedder
-from threadkeep.text.facts import denies, ended_by
+from threadkeep.text.semantics import denies, ended_by
 
 
 class TestEndedBy:

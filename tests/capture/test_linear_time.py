@@ -23,7 +23,7 @@ from threadkeep.models.base import Message
 from threadkeep.search.query import parse_query
 from threadkeep.text import facts, sentences
 from threadkeep.text.dates import dates_in
-from threadkeep.text.lasting import has_happened
+from threadkeep.text.keeping import has_happened
 from threadkeep.text.quoted import HEADING, strip_blocks
 from threadkeep.text.redaction import redact, redactor
 from threadkeep.text.semantics import content_words

@@ -536,9 +536,7 @@ def without_unwanted(candidates: Sequence[Candidate], unwanted: Unwanted) -> tup
     """
     asked = [(candidate.text, None) for candidate in candidates if rules.asks_again(candidate)]
     rest = unwanted.without(unwanted.lifted_by(asked))
-    kept = [
-        replace(one, text=rest.cut(one.text) or one.text) if one.kind == "episodic" else one for one in candidates
-    ]
+    kept = [replace(one, text=rest.cut(one.text) or one.text) if one.kind == "episodic" else one for one in candidates]
     return tuple(kept)
 
 

@@ -18,9 +18,8 @@ from threadkeep.memories.kinds import Kind, family
 from threadkeep.memories.models import TRUSTED, Approval, Memory, Source, Speaker, Version
 from threadkeep.proposals.models import Action, Proposal, Verdict, by_default, ruled_kind
 from threadkeep.storage.interface import Expectation, Namespace
-from threadkeep.text.facts import denies, ended_by
 from threadkeep.text.redaction import has_secret
-from threadkeep.text.semantics import content_words, gist_of, normalised, same_meaning
+from threadkeep.text.semantics import content_words, denies, ended_by, gist_of, normalised, same_meaning
 from threadkeep.text.slots import slot_of
 
 MAX_SOURCES: Final = 64

@@ -23,8 +23,7 @@ from threadkeep.search.ranking import IndexSnapshot
 from threadkeep.search.vectors import Column, Matrix, Precision, total_bytes
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.storage.rows import NEVER, read_columns
-from threadkeep.text.facts import ended_by
-from threadkeep.text.semantics import content_words, signature
+from threadkeep.text.semantics import content_words, ended_by, signature
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import TIME_TERMS, texts_of_each, tokenise_each
 

@@ -1,7 +1,7 @@
 """Which of a person's sentences are lasting facts about them.
 
 Rules refuse what is no statement of theirs: questions, requests, hypotheses, reports, quotations, jokes. Of the rest,
-:mod:`threadkeep.text.keeping` tells how likely a sentence is to be worth keeping.
+:mod:`threadkeep.text.keeping` tells how likely a sentence is to be worth keeping. How to answer from now on is kept, too.
 
 A sentence counts when it says something of the person, their people, their work, their preferences or
 their plans that will still be of use in another conversation. Precision comes before completeness:
@@ -13,17 +13,16 @@ what is in doubt is left to the episode.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from operator import methodcaller
 from typing import Final, NamedTuple
 
-from threadkeep.text import fact_rules, lasting
-from threadkeep.text.keeping import log_odds
+from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
-from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, speaks_of_self, straight, words
+from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
 from threadkeep.text.sentences import QUOTATION
 from threadkeep.text.slots import slot_of
+from threadkeep.text.tokenizing import unspaced
 
 MAX_CHARACTERS: Final = 300
 MIN_SCORE: Final = 1.0
@@ -65,6 +64,9 @@ _UNWANTED: Final = re.compile(
     | no\ (?:recuerdes|guardes|memorices)\ (?:esto|eso) | não\ (?:guarde|lembre|memorize|grave)\ (?:isso|isto) | non\ (?:ricordare|memorizzare|salvare)\ (?:questo|quello)
     )\b"""
 )
+_UNWANTED_UNSPACED: Final = re.compile(
+    r"(?:覚え|記憶し|保存し|記録し)(?:ないで|なくていい)|(?:不要|别|別)(?:记住|記住|保存|记录|記錄)"
+)
 _PIECE: Final = 65_536
 """So many characters are searched at once, in a few milliseconds, during which nothing else can run."""
 _LONGEST_UNWANTED: Final = 128
@@ -74,7 +76,7 @@ _LONGEST_UNWANTED: Final = 128
 def unwanted(text: str) -> bool:
     """Return whether the person asks that nothing of *text* is remembered."""
     small = straight(text).lower()
-    if lasting.unwanted(small):
+    if _UNWANTED_UNSPACED.search(small):
         return True
     for start in range(0, len(small), _PIECE):
         stop = start + _PIECE + _LONGEST_UNWANTED
@@ -151,6 +153,37 @@ _STANDING: Final = re.compile(
     r"|^(?:please )?(?:you can |just )?call me (?!back\b|when\b|if\b|at\b|on\b|later\b|tomorrow\b|crazy\b|old\b|an?\b|maybe\b|tonight\b|in\b)\S+"
     r"|^(?:please )?(?:keep (?:your |the |all )?(?:answers|replies|responses|explanations|messages)|(?:answer|reply|respond|talk to me|speak to me|write to me) in (?:[A-Z]\w+|metric))\b"
 )
+_NO_CLAUSE: Final = r"(?:(?!(?:warum|wie|was|wann|wo|wer|welch\w*|dass|ob|weil|wenn|die|der|das|pourquoi|comment|quand|qui|que|où|si|por|porque|porquê|cómo|como|cuándo|quando|dónde|onde|quién|quien|quem|qué|perché|come|dove|chi|che|se)\b)[\w'’-]+\ ){0,3}?"
+"""So many words may stand before ``always``, none of which begins a clause: ``explain to me why it never works``."""
+_STANDING_ELSEWHERE: Final = re.compile(
+    rf"""(?ix)^(?:(?:bitte|s'il\ (?:te|vous)\ plaît|stp|svp|por\ favor|per\ favore)[, ]+)?(?:
+    # German
+      (?:antworte|antwort|schreibe?|sprich|rede|verwende|benutze?|nutze?|gib|erkläre?|zeige?|vermeide|halte?|formatiere|begründe|duze?|sieze?|nenne?)\ (?:Sie\ )?{_NO_CLAUSE}(?:immer|stets|nie|niemals|nur\ noch|künftig|zukünftig|grundsätzlich|ausschließlich|in\ zukunft|ab\ (?:jetzt|sofort)|von\ (?:jetzt|nun)\ an)\b
+    | (?:ab\ (?:jetzt|sofort)|von\ (?:jetzt|nun)\ an|künftig|in\ zukunft|immer|stets|niemals|nie)[, ]+(?:bitte\ )?(?:(?:antworte|schreibe?|sprich|verwende|benutze?|nutze?|gib|erkläre?|vermeide|halte?|formatiere|duze?|sieze?)\b|(?:[\w'-]+\ ){{0,5}}(?:antworten|schreiben|sprechen|verwenden|benutzen|nutzen|vermeiden|duzen|siezen)\W*$)
+    | (?:antworte|antworten|rede|sprich|schreibe?)\ (?:Sie\ )?(?:(?:bitte|mir|mit\ mir)\ )*auf\ \w+isch\b | (?:antworte|antworten|rede|sprich|schreibe?)\ (?:Sie\ )?(?:(?:bitte|mir|mit\ mir)\ )*auf\ deutsch\b
+    # French
+    | (?:ne\ |n')?(?:me\ )?(?:réponds|répondez|écris|écrivez|parle|parlez|utilise|utilises|utilisez|évite|évitez|explique|expliquez|donne|donnez|montre|montrez|garde|gardez|tutoie|tutoyez|vouvoie|vouvoyez|emploie|employez)(?:-(?:moi|nous))?\ {_NO_CLAUSE}(?:toujours|jamais|désormais|dorénavant|systématiquement|à\ l'avenir|à\ partir\ de\ maintenant|par\ défaut)\b
+    | (?:désormais|dorénavant|à\ partir\ de\ maintenant|à\ l'avenir|toujours|ne\ jamais)[, ]+(?:ne\ |n')?(?:me\ )?(?:réponds|répondez|répondre|écris|écrivez|écrire|parle|parlez|parler|utilise|utilisez|utiliser|évite|évitez|tutoie|tutoyer|vouvoie|vouvoyer|explique|expliquez|donne|donnez)\b
+    | (?:réponds|répondez|parle|parlez|écris|écrivez)(?:-(?:moi|nous))?\ (?:s'il\ (?:te|vous)\ plaît\ )?en\ (?:français|anglais|allemand|espagnol|portugais|italien|japonais|chinois|néerlandais|arabe|russe)\b
+    # Spanish and Portuguese
+    | (?:no\ |não\ )?(?:me\ )?(?:respond[ea]s?|respóndeme|contest[ae]s?|contéstame|escrib[ea]s?|escríbeme|habl[ae]s?|háblame|us[ae]s?|utiliz[ae]s?|utilices?|evit[ae]s?|expli[ck]a|explíca?me|expliqu?es?|dame|muéstrame|trátame|tutéame|mantén|escrev[ae]s?|fal[ae]s?|dê|mostre|mantenha|trate)(?:-me)?\ {_NO_CLAUSE}(?:siempre|sempre|nunca|jamás|jamais|de\ ahora\ en\ adelante|a\ partir\ de\ ahora|en\ el\ futuro|por\ defecto|de\ agora\ em\ diante|a\ partir\ de\ agora|no\ futuro|por\ padrão)\b
+    | (?:siempre|sempre|nunca|jamás|jamais|de\ ahora\ en\ adelante|a\ partir\ de\ ahora|de\ agora\ em\ diante|a\ partir\ de\ agora|daqui\ (?:em|para)\ diante)[, ]+(?:no\ |não\ )?(?:me\ )?(?:respond[ea]s?|respóndeme|contest[ae]s?|contéstame|escrib[ea]s?|escríbeme|habl[ae]s?|háblame|us[ae]s?|utiliz[ae]s?|utilices?|evit[ae]s?|dame|muéstrame|trátame|escrev[ae]s?|fal[ae]s?|mostre|trate)\b
+    | (?:me\ )?(?:respond[ea]|respóndeme|contest[ae]|contéstame|escríbeme|habla|háblame|hable|fale|fala)(?:-me)?\ (?:comigo\ |conmigo\ )?(?:en|em)\ (?:español|castellano|inglés|francés|alemán|italiano|japonés|chino|portugués|português|inglês|francês|alemão|espanhol|japonês|chinês)\b
+    # Italian
+    | (?:non\ )?(?:rispondi|rispondimi|rispondere|risponda|scrivi|scrivimi|scrivere|scriva|parla|parlami|parlare|usa|usare|usi|utilizza|utilizzare|evita|spiega|spiegami|dammi|mostrami|mantieni)\ {_NO_CLAUSE}(?:sempre|mai|d'ora\ in\ (?:poi|avanti)|da\ ora\ in\ (?:poi|avanti)|in\ futuro)\b
+    | (?:d'ora\ in\ (?:poi|avanti)|da\ ora\ in\ (?:poi|avanti)|in\ futuro|sempre)[, ]+(?:non\ )?(?:rispondi|rispondimi|rispondere|scrivi|scrivimi|scrivere|parla|parlami|parlare|usa|usare|utilizza|evita|spiega|dammi)\b
+    | (?:rispondi|rispondimi|risponda|scrivimi|parlami)\ in\ (?:italiano|inglese|francese|tedesco|spagnolo|portoghese|giapponese|cinese)\b
+    )"""
+)
+_STANDING_UNSPACED: Final = re.compile(
+    r"""(?x)^(?:
+      (?:今後|これから|以後|今から)?は?[、]?(?:常に|いつも|必ず|絶対に|毎回|今後|これから|今から)[^。?？]{0,40}(?:答え|回答し|返信し|返答し|返事し|書い|話し|使っ|使用し|説明し|避け|呼ん|使わない|しない|書かない|呼ばない)[てで](?:ください|下さい|ほしい|欲しい|くれ|ね)?[。！!]*$
+    | [^。、?？]{0,12}(?:日本語|英語|中国語|韓国語|ドイツ語|フランス語|スペイン語|ポルトガル語|敬語)で(?:答え|回答し|返信し|返答し|返事し|話し)て(?:ください|下さい|ほしい|欲しい|くれ|ね)?[。！!]*$
+    | (?:请|請)?(?:你)?(?:以后|以後|今后|今後|从现在起|從現在起|从现在开始|總是|总是|始终|始終|永远|永遠|每次)[^。?？]{0,12}(?:回答|回复|回覆|答复|说|說|写|寫|称呼|稱呼|解释|解釋|使用|避免|用)[^。?？]{0,30}[。！!]*$
+    | (?:请|請)?(?:都|一直)?用[^。?？，]{1,4}[文语語](?:来|來)?(?:回答|回复|回覆|答复|跟我说话)[^。?？]{0,10}[。！!]*$
+    )"""
+)
+"""Japanese and Chinese: a time or a language, and a verb of answering that asks for it."""
 _NAMING: Final = re.compile(r"(?i)^(?:please )?(?:you can |just )?call me\b")
 _COMMAND: Final = re.compile(
     r"""(?ix)^(?:please|pls|kindly|just|now|then|next|also|and|ok|okay|first)?,?\ ?(?:please\ |just\ |now\ |then\ )*(?:
@@ -221,7 +254,7 @@ _MOST_FILLER_WORDS: Final = 7
 def is_filler(sentence: str) -> bool:
     """Return whether *sentence* is short and names nothing: no person, name, number or thing of the user's."""
     said = straight(sentence)
-    if len(said.split()) > _MOST_FILLER_WORDS or lasting.unspaced(said) or speaks_of_self(said):
+    if len(said.split()) > _MOST_FILLER_WORDS or unspaced(said) or speaks_of_self(said):
         return False
     return not _anchored(said)
 
@@ -245,7 +278,8 @@ def is_standing(statement: str) -> bool:
 
 
 def _is_standing_rule(said: str) -> bool:
-    return _STANDING.match(said) is not None or lasting.standing(said)
+    elsewhere = _STANDING_UNSPACED if unspaced(said) else _STANDING_ELSEWHERE
+    return _STANDING.match(said) is not None or elsewhere.match(said) is not None
 
 
 _NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
@@ -260,7 +294,7 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     """
     text = _trimmed(plain(sentence))
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
-    if MARK in text or lasting.is_withdrawn(text) or (len(clauses) > 1 and lasting.is_introduced(clauses[0])):
+    if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0])):
         return ()
     if len(clauses) > 1:
         found = [(clause, _score(clause)) for clause in clauses]
@@ -271,7 +305,7 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     score = _score(text)
     if score >= MIN_SCORE:
         return (Statement(text, score),)
-    parts = lasting.parts(_without_lead(plain(sentence))[0])
+    parts = _first_and_own_part(_without_lead(plain(sentence))[0])
     return tuple([Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1])
 
 
@@ -328,12 +362,12 @@ def _score(text: str) -> float:
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
     if _is_standing_rule(said):
-        return fact_rules.SURE
+        return SURE
     outside, own = _outside_and_own(said)
-    if lasting.is_introduced(said) or _refused(outside) or _refused(own):
+    if _is_introduced(said) or _refused(outside) or _refused(own):
         return 0.0
     by_rules = _score_by_rules(text, said, outside, own)
-    if lasting.unspaced(said) or by_rules >= fact_rules.CERTAIN:
+    if unspaced(said) or by_rules >= CERTAIN:
         return by_rules
     odds = log_odds(text, by_rules)
     if by_rules >= _KNOWN_WORDING and odds >= _LEAST_LOG_ODDS_SHORT and len(said.split()) <= _SHORT:
@@ -349,11 +383,11 @@ def score_by_rules(text: str) -> float:
 
 def _score_by_rules(text: str, said: str, outside: str, own: str) -> float:
     known = ended_by(own) is not None or slot_of(own) is not None
-    return fact_rules.score(text, outside, own, known=known, anchored=_anchored(said))
+    return score_wording(text, outside, own, known=known, anchored=_anchored(said))
 
 
 def _spelt_out(text: str) -> str:
-    return lasting.with_verb(lasting.with_apostrophes(straight(text)))
+    return _with_verb(_with_apostrophes(straight(text)))
 
 
 def _outside_and_own(said: str) -> tuple[str, str]:
@@ -363,8 +397,8 @@ def _outside_and_own(said: str) -> tuple[str, str]:
 
 
 def _is_sized(said: str) -> bool:
-    count = len(said.split()) + said.count("'") + lasting.unspaced(said)  # "I'm vegan" has three
-    return count >= fact_rules.MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
+    count = len(said.split()) + said.count("'") + unspaced(said)  # "I'm vegan" has three
+    return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
 
 
 def _is_quotation(said: str) -> bool:
@@ -375,7 +409,7 @@ def _is_quotation(said: str) -> bool:
 def _refused(said: str) -> bool:
     """Return whether it is a question, a request, a hypothesis, a report, or in a part that is played."""
     refusing = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ROLE_PLAY)
-    return lasting.is_refused(said) or any(map(methodcaller("search", said), refusing))
+    return is_refused(said) or any(map(methodcaller("search", said), refusing))
 
 
 def _anchored(said: str) -> bool:
@@ -388,87 +422,91 @@ def _anchored(said: str) -> bool:
 _PRONOUNS: Final = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
-_MAX_CHARACTERS: Final = 300
-_SUBJECT: Final = r"(?P<who>I|we|my [\w'-]+(?: [A-Z][\w'-]+)?|our [\w' -]{2,40}?)"
-_LEAD: Final = re.compile(
-    r"(?i)^(?:(?:hi|hey|oh|ah|well|so|ok|okay|yes|yeah|no|actually|btw|by the way|fyi|also|and|but|update)[,:!]?\s+)+"
+_SUBORDINATE: Final = re.compile(
+    r"(?i)^(?:hypothetical\w*|theoretical\w*|if|when|while|since|because|although|though|after|before|as|once|until|unless|even|suppose|say|imagine|had|were|with|without|pretend|let's)\b|:"
 )
-_ENDS: Final = r"(?:any ?more|any longer)"
-_DO_NOT: Final = re.compile(rf"(?i)^{_SUBJECT} (?:don't|do not) (?P<rest>.+?),? {_ENDS}$")
-_DOES_NOT: Final = re.compile(rf"(?i)^{_SUBJECT} (?:doesn't|does not) (?P<verb>\w++)(?P<rest>.*?),? {_ENDS}$")
-_IS_NOT: Final = re.compile(
-    rf"(?i)^{_SUBJECT}(?P<be>'m| am| are|'re| is) not (?P<rest>.+?),? {_ENDS}$|^(?P<who2>{_SUBJECT[8:-1]}) "
-    rf"(?P<be2>is|are)n't (?P<rest2>.+?),? {_ENDS}$"
+_TURNS: Final = re.compile(
+    r"(?i)\b(?:not|wish|joke|joking|kidding|said|says|told|except|unless|if|or|nor|but|never|almost|nearly|haha|lol|would|used to)\b|[\"“]"
 )
-_NO_LONGER: Final = re.compile(rf"(?i)^{_SUBJECT}(?P<be>'m| am| are|'re| is| have| has)? no longer (?P<rest>.+)$")
-_STOPPED: Final = re.compile(
-    rf"(?i)^{_SUBJECT}(?:'ve| have| has)? (?:just |recently |finally )?(?:stopped|quit|given up|gave up) "
-    r"(?P<rest>\w+ing\b.*)$"
-)
-_FIRM: Final = r"(?P<firm>[A-Z][\w&.-]*(?: [A-Z][\w&.-]*){0,3})"
-_AFTERWARDS: Final = r"(?:,? (?:last|this|in|on|for|today|yesterday|recently|to|after|two|three|a) .*| for good| today| yesterday| recently)?"
-# A name alone is taken for an employer's: who left a town says more often where they moved to.
-_LEFT: Final = re.compile(
-    r"(?i:I)(?i:'ve| have|'m| am| was| got| have been)? (?:just |recently |finally |now )?(?i:"
-    r"(?:left|quit)(?: (?:my|the) (?:job|position|role|post) (?:at|with))?|resigned from|retired from|(?:was |got |been )?(?:laid off|let go|fired|made redundant|dismissed) (?:from|by|at)"
-    rf") {_FIRM}{_AFTERWARDS}$"
-)
-_USED_TO: Final = re.compile(rf"(?i)^{_SUBJECT} used to (?!be )(?P<rest>.+)$")
-_PASSING_RETRACTION: Final = re.compile(
-    r"(?i)\b(?:know|understand|remember|see|care|think|want|need|have (?:time|questions?))\b"
-)
+_INTRODUCED: Final = re.compile(r":(?!\d)")
+"""Text after a colon may be another person's, or an example: a part of it does not stand alone."""
+_OWN_SUBJECT: Final = re.compile(r", (?=(?:I|I'm|I've|my|we|we're|we've|our)\b)")
 
 
-@lru_cache(maxsize=4096)
-def ended_by(text: str) -> str | None:
-    """Return the statement that *text* says is no longer so: ``I live in Lisbon`` for ``I don't live there any more``.
+def _first_and_own_part(text: str) -> list[str]:
+    """Return the first part of *text* up to a comma, and the part from a comma on that has a subject of its own.
 
-    ``None`` where it ends nothing.
+    Of ``My cousin owns a van, maybe that helps`` the beginning says something. Nothing where a word may turn it round.
     """
-    if len(text) > _MAX_CHARACTERS:
-        return None
-    said = _LEAD.sub("", straight(plain(as_said(text))).rstrip(".! "))
-    if "?" in said or re.search(r"(?i)\b(?:if|when|unless|because|since|maybe|perhaps)\b", said):
-        return None
-    found = _positive(said)
-    return (
-        None if found is None or _PASSING_RETRACTION.search(found.split(maxsplit=1)[-1].split(maxsplit=1)[0]) else found
-    )
+    said = straight(text)
+    comma = said.find(", ")
+    if (
+        len(said) != len(text)
+        or comma < 0
+        or _is_introduced(said)
+        or len(said) > _LONGEST_PARTED
+        or _SUBORDINATE.match(said)
+        or _TURNS.search(said, comma)
+    ):
+        return []
+    own = _OWN_SUBJECT.search(said, comma)
+    return [text[:comma], *([text[own.end() :]] if own else [])]
 
 
-def _positive(said: str) -> str | None:
-    for pattern, make in _ENDINGS:
-        if found := pattern.match(said):
-            return make(found)
-    return None
-
-
-def _is_not(found: re.Match[str]) -> str:
-    who, be, rest = (found[name] or found[f"{name}2"] for name in ("who", "be", "rest"))
-    return f"{who} {be.strip()} {rest}".replace(" '", "'")
-
-
-_ENDINGS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
-    (_DO_NOT, lambda found: f"{found['who']} {found['rest']}"),
-    (_DOES_NOT, lambda found: f"{found['who']} {found['verb']}s{found['rest']}"),
-    (_IS_NOT, _is_not),
-    (_NO_LONGER, lambda found: f"{found['who']}{found['be'] or ''} {found['rest']}"),
-    (_STOPPED, lambda found: f"{found['who']} {found['rest']}"),
-    (_LEFT, lambda found: f"I work at {found['firm']}"),
-    (_USED_TO, lambda found: f"{found['who']} {found['rest']}"),
+_LONGEST_PARTED: Final = 200
+_CORRECTS: Final = (
+    r"(?:(?:no|oh|or|and|sorry|well|hang on|hold on),? (?:wait|no|rather)\b|wait,? (?:no\b|actually\b|i mean\b)|scratch that\b|(?:sorry,? |no,? |or )?i meant?\b|make that\b|(?:that's|that was|that is) (?:wrong|not right|not true|a lie)\b"
+    r"|(?:ach|ne+|nein|oder),? (?:doch|nein|nicht|eher)\b|quatsch\b|stimmt nicht\b|(?:enfin |euh )?non,? (?:attends|plutôt|pardon)\b|no,? (?:espera|perdón|mejor dicho)\b|(?:ou melhor|não,? espera|digo)\b|(?:anzi|no,? aspetta)\b)"
 )
+"""How a sentence or a clause begins that puts something else in place of what was just said."""
+_WITHDRAWN: Final = re.compile(rf"(?i)[,;.–—-]\s*{_CORRECTS}|,\s*(?:obviously|as if|yeah right|not)\W*$")
+_IRONY: Final = re.compile(
+    r"(?i)^(?:oh|well|ah|yay|ugh)?,? ?(?:great|brilliant|wonderful|fantastic|lovely|perfect|joy|fun),? (?:another|yet another|one more|just what)\b"
+)
+_TAKEN_BACK: Final = re.compile(
+    r"(?i)^\W*(?:not(?: really)?|nope|no|never|(?:just )?kidding|as if|yeah right|haha|just a joke|nicht|nein|non|pas vraiment|no es cierto|não|mentira|scherzo)\W*$"
+    rf"|^\W*{_CORRECTS}"
+)
+_BARE: Final = re.compile(
+    r"(?i)\b(?:(i)(m|ve)|(do|does|did|ca|wo|is|are|was|were|could|would|should|have|has|had)(nt))\b"
+)
+"""Contractions as they are typed in haste, and as dictation has them."""
 
 
-def denies(ending: str, answer: str) -> bool:
-    """Return whether *ending* says that *answer* is no longer so.
+def _with_apostrophes(said: str) -> str:
+    """Return *said* with the apostrophes that are missing: ``im`` is ``i'm``, ``dont`` is ``don't``."""
+    return _BARE.sub(lambda found: f"{found[1]}'{found[2]}" if found[1] else f"{found[3]}n't", said)
 
-    Of two answers on one subject it is enough that they have the same names: who no longer lives in
-    Lisbon does not live where they moved to when they ``moved to Lisbon``.
-    """
-    positive = ended_by(ending)
-    if positive is None:
-        return False
-    wanted, said = gist_of(positive), gist_of(answer)
-    if same_meaning(wanted, said):
-        return True
-    return bool(wanted.names) and set(wanted.names) <= set(said.words) and not said.denied
+
+_CONTRACTED: Final = re.compile(
+    r"""(?ix)^(?P<who>(?:my|our|the)\ (?:[\w-]+\ ){0,2}?[\w-]+)'s\ (?=
+        (?P<has>got\b|been\b)
+        | (?:now|currently|still|always|not|never|just|also|only|about|almost|nearly|at|in|on|from|with|into|called|named|allergic|vegan|vegetarian|afraid|married|divorced|engaged|pregnant|retired|due|born|an?|the|[a-z]+ing)\b
+        | \d[\w.]*(?=[.,!;]|$|\ (?:next|this|in|and|years?)\b) | (?-i:[A-Z][\w-]+)(?=[.,!;]|$|\ and\b))"""
+)
+"""A subject with ``'s`` for ``is`` or ``has``, and not for what belongs to it: ``my sister's in Leeds``."""
+
+
+def _with_verb(said: str) -> str:
+    """Return *said* with the verb that its subject is contracted with: ``my sister is`` for ``my sister's``."""
+    return _CONTRACTED.sub(lambda found: f"{found['who']} {'has' if found['has'] else 'is'} ", said)
+
+
+def _is_introduced(text: str) -> bool:
+    """Return whether a colon introduces a part of *text*."""
+    return _INTRODUCED.search(text) is not None
+
+
+def _is_withdrawn(sentence: str) -> bool:
+    """Return whether *sentence* itself takes back or mocks what it says: ``I live in Prague, no wait, Brno``."""
+    return _WITHDRAWN.search(straight(sentence)) is not None
+
+
+def begins_irony(sentence: str) -> bool:
+    """Return whether *sentence* praises another mishap, so that what follows may not be meant: ``Oh great, another outage``."""
+    return _IRONY.search(straight(sentence)) is not None
+
+
+def is_taken_back(following: str) -> bool:
+    """Return whether *following*, the next sentence, says that the one before it was not meant."""
+    return _TAKEN_BACK.match(following) is not None

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.text import lasting
-from threadkeep.text.semantics import plain, words
+from threadkeep.text.semantics import plain, straight, words
 
 MAX_CHARACTERS: Final = 32_768
 """What comes after so many characters of a message is not looked at."""
@@ -171,8 +170,22 @@ def sentences(text: str) -> list[str]:
     return found[: task + 1] if task + 1 < len(found) else found[task:]
 
 
+_TASK_ELSEWHERE: Final = re.compile(
+    r"""(?ix)^(?:(?:bitte|por\ favor|per\ favore|s'il\ (?:te|vous)\ plaît)[, ]+)?(?:
+    (?:übersetze?|fasse?|korrigiere?|verbessere?|formuliere?|überarbeite?|beantworte?|kürze?)\ (?:mir\ )?(?:das|dies\w*|den|die|folgende\w*)\b
+    | (?:traduis|traduisez|résumez?|corrigez?|reformulez?|améliorez?|réponds\ à|répondez\ à)\ (?:ceci|cela|ça|cet?|cette|ces|les?|la)\b
+    | (?:traduce|traduzca|resume|corrige|reescribe|mejora|responde\ a|traduz|traduza|resuma|corrija|reescreva|melhore|responda\ a)\ (?:est[eoa]s?|iss?to|isso|ess[ea]|el|la|lo|los|las|o|a|os|as)\b
+    | (?:traduci|riassumi|correggi|riscrivi|migliora|rispondi\ a)\ (?:quest[oaie]|il|la|lo|i|le)\b
+    | (?:これ|この(?:文|文章|メール)|次の(?:文|文章|メール)|以下)[^。]{0,20}(?:翻訳|訳し|要約|添削|校正|修正|返信)
+    | (?:请|請)?(?:把|将|將)(?:这|這|以下|下面)[^。]{0,12}(?:翻译|翻譯|总结|總結|润色|潤色|改写|改寫|校对|校對)
+    | (?:请|請)?(?:翻译|翻譯|总结|總結|润色|潤色|改写|改寫|校对|校對|回复|回覆)(?:一下)?(?:这|這|以下|下面)
+    ).{0,60}$"""
+)
+"""Says only what to do with a text that follows, in languages other than English."""
+
+
 def _is_task(sentence: str) -> bool:
-    return _TASK.match(sentence) is not None or lasting.is_task(sentence)
+    return _TASK.match(sentence) is not None or _TASK_ELSEWHERE.match(straight(sentence)) is not None
 
 
 def _typed(text: str) -> str:

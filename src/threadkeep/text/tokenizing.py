@@ -563,3 +563,13 @@ def _closing(path: str, start: int) -> int:
         if not depth:
             return place + 1
     return len(path)
+
+
+_WITHOUT_SPACES: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese; not Korean."""
+_LETTERS_A_WORD: Final = 2
+
+
+def unspaced(text: str) -> int:
+    """Return about how many words of scripts without spaces *text* has."""
+    return len(_WITHOUT_SPACES.findall(text)) // _LETTERS_A_WORD

@@ -20,19 +20,21 @@ from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.text.facts import (
     Statement,
     asks_to_remember,
+    begins_irony,
     is_filler,
     is_request,
     is_small_talk,
     is_standing,
+    is_taken_back,
     meant,
     statements,
     topic_to_forget,
     unwanted,
 )
-from threadkeep.text.lasting import begins_irony, is_taken_back, unspaced
 from threadkeep.text.quoted import is_pasted, pasted_paragraphs
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
+from threadkeep.text.tokenizing import unspaced
 
 MAX_FACTS: Final = 3
 MAX_PASSAGE_CHARACTERS: Final = 240

@@ -24,8 +24,8 @@ from threadkeep.memories.models import SAID, TRUSTED, Memory, sentences_in
 from threadkeep.recall.profile.schema import OTHER_FACTS, OTHER_REQUESTS, ProfileSlot
 from threadkeep.search.query import Query, is_declarative, is_interrogative
 from threadkeep.search.vectors import unit
-from threadkeep.text.facts import asserts, clauses, denies, statements
-from threadkeep.text.semantics import straight
+from threadkeep.text.facts import asserts, clauses, statements
+from threadkeep.text.semantics import denies, straight
 from threadkeep.text.tokenizing import alternatives, language_of, plain_words, tokenise
 
 if TYPE_CHECKING:
