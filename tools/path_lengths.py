@@ -28,7 +28,7 @@ from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (62, 1600),
-    "learn one sentence": (50, 1400),
+    "learn one sentence": (50, 1370),
     "warm recall": (39, 340),
     "list memories": (14, 74),
     "forget a memory": (28, 445),
