@@ -10,11 +10,11 @@ import pytest
 
 from threadkeep.concurrency import (
     MAX_WAITING,
+    AnswerTimeout,
     Priority,
     PriorityGate,
     StalledError,
     TimeoutBudget,
-    answer_timeout,
     asking,
     current_priority,
     queued,
@@ -123,14 +123,14 @@ class TestAnswerTimeout:
 
     async def test_a_queue_of_this_process_costs_no_time(self) -> None:
         """Waiting for a place is no outage, however long the queue is."""
-        async with answer_timeout(0.02):
+        async with AnswerTimeout(0.02):
             await asyncio.sleep(0.1)
             with asking(), queued():
                 await asyncio.sleep(0.1)
 
     async def test_what_was_asked_and_does_not_answer_ends_it(self) -> None:
         with pytest.raises(TimeoutError):
-            async with answer_timeout(0.01):
+            async with AnswerTimeout(0.01):
                 await value_after(asyncio.Event())
 
     async def test_time_after_the_queue_counts(self) -> None:
@@ -141,13 +141,13 @@ class TestAnswerTimeout:
                 await asyncio.Event().wait()
 
         with pytest.raises(TimeoutError):
-            async with answer_timeout(0.01):
+            async with AnswerTimeout(0.01):
                 await call()
 
     async def test_an_inner_timeout_counts_for_the_outer_one(self) -> None:
         """A call with a timeout of its own is part of what the turn waits for."""
         with pytest.raises(TimeoutError):
-            async with answer_timeout(0.01), answer_timeout(60):
+            async with AnswerTimeout(0.01), AnswerTimeout(60):
                 await value_after(asyncio.Event())
 
 
@@ -227,7 +227,7 @@ class TestPriorityGate:
         gate = PriorityGate(1)
 
         async def call() -> None:
-            async with answer_timeout(0.05):
+            async with AnswerTimeout(0.05):
                 with asking():
                     async with gate.place():
                         await asyncio.Event().wait()
@@ -242,7 +242,7 @@ class TestPriorityGate:
         """Ten calls that each get their answer at once wait for the loop, which other work of this process blocks."""
         work = asyncio.create_task(_blocking())
         try:
-            async with answer_timeout(0.1):
+            async with AnswerTimeout(0.1):
                 for _ in range(10):
                     with asking():
                         await asyncio.sleep(0.001)

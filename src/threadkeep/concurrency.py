@@ -22,7 +22,8 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, Final, TypeVar, final
 
 from threadkeep.errors import OverloadedError, RevisionConflictError, StorageUnavailableError
 
@@ -274,52 +275,63 @@ def queued() -> Generator[None]:
         answers.resume()
 
 
-@asynccontextmanager
-async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> AsyncGenerator[AnswerTime]:
-    """Raise ``TimeoutError`` once a storage or a model was asked for *seconds* in this block and did not answer.
+@final
+class AnswerTimeout:
+    """Raise ``TimeoutError`` once a storage or a model was asked for so long in this block and did not answer.
 
     An answer that has arrived is taken even if this process was too busy to read it in time, and time by which the
     event loop is late does not count. Whatever it waits for, the block ends after 20 times as long, and 30 seconds at
-    least.
+    least. A turn has a dozen of these blocks, so one that has ended is in no reference cycle.
 
     Args:
         seconds: The timeout.
         answers: Counts the time; ``None``: a counter of this block.
     """
-    loop, outer = asyncio.get_running_loop(), _answer_time.get()
-    counted = answers or AnswerTime(outer)
-    handle: asyncio.Handle
-    async with asyncio.timeout(max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)) as limit:
-        allowed, spent = seconds, 0.0
-        due = loop.time() + min(seconds, _LOOK_SECONDS)
 
-        def look() -> None:
-            """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
-            nonlocal allowed, spent, due, handle
-            before, spent = spent, counted.spent
-            allowed += min(loop.time() - due, spent - before)
-            if spent < allowed:
-                due = loop.time() + min(allowed - spent, _LOOK_SECONDS)
-                handle = loop.call_at(due, look)
-            else:
-                check(_ROUNDS)
+    __slots__ = ("_allowed", "_counted", "_due", "_ends", "_handle", "_limit", "_loop", "_outer", "_own", "_spent")
 
-        def check(rounds: int) -> None:
-            nonlocal handle
-            if rounds:  # what has arrived is read first
-                handle = loop.call_soon(check, rounds - 1)
-            elif not limit.expired():
-                limit.reschedule(loop.time())
+    def __init__(self, seconds: float, answers: AnswerTime | None = None) -> None:
+        self._own, self._outer = answers is None, _answer_time.get()
+        self._counted = answers or AnswerTime(self._outer)
+        self._allowed, self._spent = seconds, 0.0
+        self._limit = asyncio.timeout(None)
 
-        handle = loop.call_at(due, look)
-        if answers is None:
-            _answer_time.set(counted)
-        try:
-            yield counted
-        finally:
-            handle.cancel()
-            if answers is None:
-                _answer_time.set(outer)
+    async def __aenter__(self) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        await self._limit.__aenter__()
+        now, seconds = loop.time(), self._allowed
+        self._ends = now + max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)
+        self._due = now + min(seconds, _LOOK_SECONDS)
+        self._handle: asyncio.Handle | None = loop.call_at(self._due, self._look)
+        if self._own:
+            _answer_time.set(self._counted)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        if self._own:
+            _answer_time.set(self._outer)
+        await self._limit.__aexit__(kind, error, trace)
+
+    def _look(self) -> None:
+        """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
+        now, before = self._loop.time(), self._spent
+        self._spent = self._counted.spent
+        self._allowed += min(now - self._due, self._spent - before)
+        if self._spent < self._allowed and now < self._ends:
+            self._due = now + min(self._allowed - self._spent, _LOOK_SECONDS)
+            self._handle = self._loop.call_at(self._due, self._look)
+        else:
+            self._check(_ROUNDS)
+
+    def _check(self, rounds: int) -> None:
+        if rounds:  # what has arrived is read first
+            self._handle = self._loop.call_soon(self._check, rounds - 1)
+        else:
+            self._limit.reschedule(self._loop.time())
 
 
 _FIRST_AWAY_SECONDS: Final = 0.05
@@ -396,7 +408,7 @@ class TimeoutBudget:
             seconds = min(seconds, _SHORT_SECONDS / hanging)
         self._hanging[task] = 0.0  # the loop itself would forget it
         try:
-            async with answer_timeout(seconds, answers):
+            async with AnswerTimeout(seconds, answers):
                 return await asyncio.shield(task)
         except TimeoutError:
             if task.done():

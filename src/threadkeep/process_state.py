@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.concurrency import Priority, answer_timeout, current_priority
+from threadkeep.concurrency import AnswerTimeout, Priority, current_priority
 from threadkeep.container import PROBED
 from threadkeep.errors import StorageError, StorageUnavailableError, ThreadkeepError
 from threadkeep.observability import log
@@ -163,7 +163,7 @@ class StorageProbe:
         error: str | None = None
         silent, unavailable = False, StorageUnavailableError.code
         try:
-            async with answer_timeout(PROBE_SECONDS):
+            async with AnswerTimeout(PROBE_SECONDS):
                 await self._ask()
         except TimeoutError:
             silent, error = True, unavailable

@@ -29,8 +29,8 @@ from threadkeep.checkpoints.codec import (
 from threadkeep.checkpoints.head import Head, Write, admit
 from threadkeep.concurrency import (
     CONFLICT_ATTEMPTS,
+    AnswerTimeout,
     Priority,
-    answer_timeout,
     current_priority,
     until_available,
 )
@@ -419,7 +419,7 @@ class Threads:
         current_priority.set(Priority.CHECKPOINT)
         seconds = self.timeout.total_seconds()
         try:
-            async with answer_timeout(seconds):
+            async with AnswerTimeout(seconds):
                 return await work
         except TimeoutError:
             msg = (

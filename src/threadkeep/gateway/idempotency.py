@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.owner_items import OwnerItems
@@ -174,7 +174,7 @@ class KeyClaim:
 
     async def _try(self, write: Coroutine[Any, Any, None], failure: str) -> None:
         try:
-            async with answer_timeout(STORAGE_SECONDS):
+            async with AnswerTimeout(STORAGE_SECONDS):
                 await write
         except (StorageError, TimeoutError) as error:
             log.warning("%s, of a request with an Idempotency-Key: %s", failure, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
 from threadkeep.observability import log
@@ -37,7 +37,7 @@ class RunKeys:
         value = self._begun.get((owner, key.key))
         if value is None:
             try:
-                async with answer_timeout(STORAGE_SECONDS):
+                async with AnswerTimeout(STORAGE_SECONDS):
                     value = await KeptAnswers(self._tk, owner).find(key)
             except (StorageError, TimeoutError) as error:
                 log.warning("An Idempotency-Key could not be looked up: %s", error)
@@ -51,7 +51,7 @@ class RunKeys:
         owner, value = run.request.owner, {"run_id": run.run_id}
         known = (owner, key.key) in self._begun
         try:
-            async with answer_timeout(STORAGE_SECONDS):
+            async with AnswerTimeout(STORAGE_SECONDS):
                 run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
             known = run.claim is None
         except (StorageError, TimeoutError) as error:

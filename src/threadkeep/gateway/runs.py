@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from threadkeep.clock import SystemClock
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.documents.reader import CHILDREN
 from threadkeep.errors import (
     NothingToResumeError,
@@ -597,7 +597,7 @@ def _failure_of(run: ChatRun, error: Exception) -> Exception | None:
 async def _try(write: Awaitable[object], failure: str) -> None:
     """Await what a run need not have; if it fails, the log says so."""
     try:
-        async with answer_timeout(STORAGE_SECONDS):
+        async with AnswerTimeout(STORAGE_SECONDS):
             await write
     except (ThreadkeepError, TimeoutError) as error:
         log.warning("%s: %s", failure, error)

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError, ScopeNotFoundError
 from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
@@ -286,7 +286,7 @@ class RecallService:
         progress = _Progress(select=lambda: packer_for(_block(request, None)))
         try:
             progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
-            async with answer_timeout(request.timeout.total_seconds()):
+            async with AnswerTimeout(request.timeout.total_seconds()):
                 if request.read_scopes and self._scopes is not None:
                     await self._scopes().require(request.read_scopes)
                 packer = await self._filled(request, progress)

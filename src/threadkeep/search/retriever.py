@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.concurrency import answer_timeout, asking
+from threadkeep.concurrency import AnswerTimeout, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
@@ -420,7 +420,7 @@ class Retriever:
         seconds = self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)
         embed = self._embed_queries if questions and self._embed_queries else self._embedder.embed
         try:
-            async with answer_timeout(seconds if within is None else min(seconds, within)):
+            async with AnswerTimeout(seconds if within is None else min(seconds, within)):
                 with asking():
                     return _checked(await embed(texts), len(texts), self._embedder.name)
         except Exception as error:  # noqa: BLE001 - an application's embedder may raise anything; counted and logged

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cachetools import LRUCache
 
-from threadkeep.concurrency import answer_timeout
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import NAMESPACE
@@ -104,7 +104,7 @@ class Suspensions:
         self._change = "" if item is None else item.value["change"]
 
     async def _read(self, namespace: tuple[str, ...], key: str) -> Any:
-        async with answer_timeout(_WAIT_SECONDS):
+        async with AnswerTimeout(_WAIT_SECONDS):
             return await self._store.aget(namespace, key)
 
     async def _announce(self, owner: Owner, *, suspended: bool) -> None:

@@ -30,7 +30,7 @@ from redis.exceptions import (
     RedisError,
 )
 
-from threadkeep.concurrency import PriorityGate, answer_timeout, asking
+from threadkeep.concurrency import AnswerTimeout, PriorityGate, asking
 from threadkeep.errors import ClosedError, SettingsError
 from threadkeep.storage.redis.errors import (
     BRIEF_CODES,
@@ -297,7 +297,7 @@ class RedisClient:
         """
         call = _Call(commands)
         try:
-            async with answer_timeout(self._timeout_seconds * timeout_factor):
+            async with AnswerTimeout(self._timeout_seconds * timeout_factor):
                 with asking():
                     await self._retry.call_with_retry(
                         partial(self._attempt, call), partial(self._recover, call), call.is_retryable
