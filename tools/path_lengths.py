@@ -33,10 +33,10 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "list memories": (14, 74),
     "forget a memory": (28, 445),
     "store put": (16, 128),
-    "warm store search": (25, 182),
+    "warm store search": (25, 183),
     "store get": (12, 41),
     "checkpoint put": (15, 100),
-    "checkpoint get": (13, 98),
+    "checkpoint get": (13, 99),
     "command: memories list": (28, 446),
 }
 """At most so many modules and calls, by path."""

@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
@@ -157,37 +158,29 @@ class StrictSerializer(JsonPlusSerializer):
         Raises:
             InvalidInputError: One is not allowed.
         """
-        refused = _RefusedTypes(self._listed)
-        refused.read(data)
-        if refused.named:
-            raise InvalidInputError(_how_to_allow(*refused.named[-1]), type=".".join(refused.named[-1]))
+        refused: list[tuple[str, str]] = []
+        hook = partial(_collect_refused, self._listed, refused)
+        ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        if refused:
+            raise InvalidInputError(_how_to_allow(*refused[-1]), type=".".join(refused[-1]))
 
 
-class _RefusedTypes:
-    """Collects the types in encoded data that are not *allowed*.
+def _collect_refused(
+    listed: Collection[tuple[str, ...]], refused: list[tuple[str, str]], code: int, part: bytes
+) -> None:
+    """Add the types in an extension that are not *listed* to *refused*.
 
-    It is a class because a function that calls itself is a reference cycle, and each write to a thread would leave one.
+    A hook that calls itself by its name would be a reference cycle, which each write to a thread leaves.
     """
-
-    __slots__ = ("_allowed", "named")
-
-    def __init__(self, allowed: Collection[tuple[str, ...]]) -> None:
-        self._allowed = allowed
-        self.named: list[tuple[str, str]] = []
-
-    def read(self, data: bytes) -> Any:
-        """Decode *data*, and what it holds."""
-        return ormsgpack.unpackb(data, ext_hook=self._check, option=ormsgpack.OPT_NON_STR_KEYS)
-
-    def _check(self, code: int, part: bytes) -> None:
-        if code == _ARRAY:
-            return
-        inner: Any = self.read(part)
-        if code in _CONSTRUCTORS or code == _METHOD:
-            named = (str(inner[0]), str(inner[1]))
-            safe = (*named, str(inner[3])) in _SAFE_METHODS if code == _METHOD else named in _SAFE
-            if not safe and (code == _METHOD or named not in self._allowed):
-                self.named.append(named)
+    if code == _ARRAY:
+        return
+    hook = partial(_collect_refused, listed, refused)
+    inner: Any = ormsgpack.unpackb(part, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+    if code in _CONSTRUCTORS or code == _METHOD:
+        named = (str(inner[0]), str(inner[1]))
+        safe = (*named, str(inner[3])) in _SAFE_METHODS if code == _METHOD else named in _SAFE
+        if not safe and (code == _METHOD or named not in listed):
+            refused.append(named)
 
 
 def _type_of(data: bytes) -> tuple[str, str]:
