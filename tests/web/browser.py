@@ -11,6 +11,24 @@ from typing import Any, Final, Self
 
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 
+_OFF: Final = (
+    # Parts of the address bar: each new window would start a process for them, which takes longer than the page.
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+    # As without CHROMIUM_OPTIONS: Playwright names these, too, and Chromium heeds the last list only.
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
+CHROMIUM_OPTIONS: Final = ("--no-sandbox", f"--disable-features={','.join(_OFF)}")
+
 
 def chromium() -> str | None:
     """Return the path of a Chromium of this machine, if there is one."""

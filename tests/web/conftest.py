@@ -18,7 +18,7 @@ from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
 from tests.gateway.test_serve import served
 from tests.gateway.test_wheel import NodeProvider, unpacked_wheel
 from tests.gateway.world import GatewayWorld
-from tests.web.browser import Network, chromium
+from tests.web.browser import CHROMIUM_OPTIONS, Network, chromium
 from threadkeep.identity import Owner
 from threadkeep.testing import ScriptedModel
 from tools import web
@@ -84,7 +84,7 @@ def browser(assets: Path) -> Iterator[Browser]:
     if program is None:
         missing("There is no Chromium for the tests of the web page; on Debian: apt install chromium")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        opened = playwright.chromium.launch(executable_path=program, args=list(CHROMIUM_OPTIONS))
         yield opened
         opened.close()
 
@@ -117,16 +117,23 @@ class Site:
         page = context.new_page()
         page.on("request", lambda request: self._note(request.url))
         page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.sign_in(page, user)
+        self._choose(user)
+        context.request.get(f"{self.network.origin}/auth/login")
+        page.goto(self.network.origin)
+        page.get_by_label("Message", exact=True).wait_for()
         return page
 
     def sign_in(self, page: Page, user: str) -> None:
-        """Sign in at the provider, which takes the user from a hint in the address."""
-        if isinstance(self._provider, OidcProvider):
-            self._provider.user = user
+        """Sign in by the button of the page."""
+        self._choose(user)
         page.goto(self.network.origin)
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Message", exact=True).wait_for()
+
+    def _choose(self, user: str) -> None:
+        """Have the provider sign in *user*; the npm package takes one from a hint in the address."""
+        if isinstance(self._provider, OidcProvider):
+            self._provider.user = user
 
     def owner(self, user: str) -> Owner:
         """Return the owner that a user of the provider is."""
