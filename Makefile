@@ -38,10 +38,11 @@ web-api: $(READY) ## Write the types of the web page's client from the gateway's
 # Tests start many processes; where bytecode may not be kept, each of them compiles everything anew.
 test test-fast test-pythons soak: export PYTHONDONTWRITEBYTECODE =
 
-# Tests wait for servers and processes, so there are more workers than the two cores of CI. A test that fails runs once
-# more: the summary names it as RERUN, and one that fails twice fails the run. `make soak` runs no test again.
+# Tests wait for servers and processes more than half of their time: five workers keep the two cores of CI at work. A
+# test that fails runs once more: the summary names it as RERUN, and one that fails twice fails the run. `make soak` runs
+# no test again.
 test: $(READY) ## Run every test
-	@$(BIN)/python -m pytest -q -n 3 --dist worksteal --durations=20 --reruns 1 --rerun-show-tracebacks -r fEsR -m "not soak" $(ARGS)
+	@$(BIN)/python -m pytest -q -n 5 --dist worksteal --durations=20 --reruns 1 --rerun-show-tracebacks -r fEsR -m "not soak" $(ARGS)
 
 test-fast: $(READY) ## Run the tests that take less than half a second each: memory and SQLite
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not soak" --hypothesis-profile=fast $(ARGS)

@@ -199,8 +199,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if only_quick and collection_path.name in _AT_LENGTH and collection_path.is_dir() else None
 
 
+_FIRST: Final = frozenset({"tools", "web"})
+"""Folders of long tests: where one of them is among the last, the other workers have nothing left to do."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a server, or has many long tests, as slow: `make test-fast` is memory and SQLite."""
+    items.sort(key=lambda item: item.path.parent.name not in _FIRST)
     for item in items:
         served = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
         params = getattr(getattr(item, "callspec", None), "id", "")
