@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final, LiteralString
+from typing import TYPE_CHECKING, Final, LiteralString
 
 import pytest
 
 from tests.conftest import missing
-from tests.redis_cluster import RedisCluster
 from threadkeep.ids import new_id
-from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+
+if TYPE_CHECKING:  # a process that runs no test imports this module, too, and they take seconds
+    from tests.redis_cluster import RedisCluster
+    from threadkeep_conformance.servers import Server
 
 SERVERS_IN_SOAK: Final = tuple(pytest.param(kind, marks=pytest.mark.soak) for kind in ("postgres", "redis", "mongodb"))
 """Parameters of what stands on the storage's contract, which every backend is tested against in each run."""
@@ -36,6 +38,8 @@ def server_url(variable: str, kind: type[Server]) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The superuser's URL of a PostgreSQL server."""
+    from threadkeep_conformance.servers import PostgresServer
+
     yield from server_url("THREADKEEP_TEST_POSTGRES_URL", PostgresServer)
 
 
@@ -83,12 +87,16 @@ def on_postgres(server: str, statement: LiteralString, name: str) -> None:
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[str]:
     """The URL of a Redis without modules."""
+    from threadkeep_conformance.servers import RedisServer
+
     yield from server_url("THREADKEEP_TEST_REDIS_URL", RedisServer)
 
 
 @pytest.fixture(scope="session")
 def redis_stack_server() -> Iterator[str]:
     """The URL of a Redis with the JSON and Search modules."""
+    from threadkeep_conformance.servers import RedisStackServer
+
     yield from server_url("THREADKEEP_TEST_REDIS_STACK_URL", RedisStackServer)
 
 
@@ -116,6 +124,9 @@ def redis_stack_url(redis_stack_server: str) -> str:
 @pytest.fixture(scope="session")
 def redis_cluster_server() -> Iterator[RedisCluster]:
     """A cluster of two nodes."""
+    from tests.redis_cluster import RedisCluster
+    from threadkeep_conformance.servers import RedisServer
+
     if lacking := RedisServer.missing():
         missing(f"{', '.join(lacking)}, without which no Redis can be started; run `make setup`")
     with RedisCluster() as cluster:
@@ -132,6 +143,8 @@ def redis_cluster(redis_cluster_server: RedisCluster) -> RedisCluster:
 @pytest.fixture(scope="session")
 def mongodb_server() -> Iterator[str]:
     """The URL of a server that speaks MongoDB's protocol, without a database."""
+    from threadkeep_conformance.servers import MongoServer
+
     yield from server_url("THREADKEEP_TEST_MONGODB_URL", MongoServer)
 
 
