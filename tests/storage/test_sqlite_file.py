@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -415,6 +416,37 @@ class TestCommit:
         holding = loop.run_in_executor(storage._connections.writer, hold)
         await held.wait()
         await holding
+
+    async def test_erasures_that_wait_together_rewrite_the_file_once(self, storage: SqliteStorage) -> None:
+        """Many runs without a thread end at once, and each deletes its own; a cancelled erasure deletes nothing."""
+        assert storage._connections
+        statements = list[str]()
+        storage._connections.connection.set_trace_callback(statements.append)
+        partitions = [Partition("thread", ("", f"{number}")) for number in range(5)]
+        for partition in partitions:
+            await storage.commit(Batch(partition, [put("1"), put("2")]))
+        free, loop = threading.Event(), asyncio.get_running_loop()
+        holding = loop.run_in_executor(storage._connections.writer, free.wait)
+
+        erasures = [asyncio.ensure_future(storage.erase(partition)) for partition in partitions]
+        await asyncio.sleep(0)
+        erasures[2].cancel()
+        await asyncio.sleep(0)
+        free.set()
+        await holding
+        erased = await asyncio.gather(*erasures, return_exceptions=True)
+
+        assert [one for one in erased if isinstance(one, int)] == [2, 2, 2, 2]
+        assert [len((await storage.scan(partition)).items) for partition in partitions] == [0, 0, 2, 0, 0]
+        assert statements.count("VACUUM") == 1
+
+    async def test_each_erasure_that_waits_is_told_of_a_failure(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        await commit(storage, "1")
+        (tmp_path / "memory.db").rename(tmp_path / "moved.db")
+
+        failed = await asyncio.gather(*(storage.erase(ANA) for _ in range(3)), return_exceptions=True)
+
+        assert [type(error) for error in failed] == [StorageUnavailableError] * 3
 
     async def test_a_file_that_was_removed_takes_no_writes(self, storage: SqliteStorage, tmp_path: Path) -> None:
         """What would be lost is refused."""

@@ -96,6 +96,7 @@ class SqliteStorage(StorageBase):
         self._connections: SqliteConnections  # from _open on
         self._tables = SqliteTables(key_prefix)
         self._commits = GroupCommit(self._tables, self._now)
+        self._erasures: deque[_WaitingErasure] = deque()
 
     async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
         """See :meth:`threadkeep.storage.interface.MultiPartitionCommits.commit_all`."""
@@ -179,19 +180,42 @@ class SqliteStorage(StorageBase):
             connections.scrub_later()
 
     async def _erase_rows(self, partition: Partition) -> int:
-        """Rewrite the file after the erasure, and truncate the log: where another process reads, later."""
+        erasure = _WaitingErasure(partition)
+        self._erasures.append(erasure)
         connections = self._connections
-
-        def work() -> tuple[int, bool]:
-            items = connections.write(self._tables.erase, partition)
-            if items:
-                rewrite(connections.connection, self._path)
-            return items, connections.truncate_log()
-
-        items, truncated = await asyncio.get_running_loop().run_in_executor(connections.writer, work)
-        if not truncated:
+        try:
+            await asyncio.get_running_loop().run_in_executor(connections.writer, self._erase_waiting)
+        finally:
+            with suppress(ValueError):  # the caller waits no more, and what it writes next is not to be erased
+                self._erasures.remove(erasure)
+        if erasure.failure is not None:
+            raise erasure.failure
+        if not erasure.truncated:
             connections.scrub_later()
-        return items
+        return erasure.items
+
+    def _erase_waiting(self) -> None:
+        """Erase what waits for the writer's thread, in it; then rewrite the file and truncate the log, once for all.
+
+        Where another process reads, the log is truncated later.
+        """
+        connections, erasures = self._connections, list[_WaitingErasure]()
+        with suppress(IndexError):
+            while True:
+                erasures.append(self._erasures.popleft())
+        if not erasures:
+            return
+        try:
+            counts = connections.write(self._tables.erase, [one.partition for one in erasures])
+            if any(counts):
+                rewrite(connections.connection, self._path)
+            truncated = connections.truncate_log()
+        except Exception as error:  # noqa: BLE001 - it is raised in each waiting caller
+            for one in erasures:
+                one.failure = error
+        else:
+            for one, items in zip(erasures, counts, strict=True):
+                one.items, one.truncated = items, truncated
 
     async def _sweep_rows(self, now: int) -> int:
         connections = self._connections
@@ -218,6 +242,23 @@ class SqliteStorage(StorageBase):
             return result
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(connections.readers, functools.partial(connections.read, work, *args))
+
+
+@dataclass(slots=True, eq=False)
+class _WaitingErasure:
+    """A partition that waits for the writer's thread, and what came of it.
+
+    Attributes:
+        partition: What to erase.
+        items: How many items it had.
+        truncated: Whether the log was truncated.
+        failure: Why nothing was erased; ``None``: it was.
+    """
+
+    partition: Partition
+    items: int = 0
+    truncated: bool = False
+    failure: Exception | None = None
 
 
 @dataclass(slots=True)
@@ -432,8 +473,11 @@ class SqliteTables:
         rows = connection.execute(SQL["due"], parameters).fetchall()
         return [(_parse_partition(kind, parts), ItemRow._make(row)) for kind, parts, *row in rows]
 
-    def erase(self, connection: sqlite3.Connection, partition: Partition) -> int:
-        """Delete everything of *partition* but its head; return how many items there were."""
+    def erase(self, connection: sqlite3.Connection, partitions: Sequence[Partition]) -> list[int]:
+        """Delete everything of *partitions* but their heads; return how many items each had."""
+        return [self._erase(connection, partition) for partition in partitions]
+
+    def _erase(self, connection: sqlite3.Connection, partition: Partition) -> int:
         digest = partition_key(self._prefix, partition.digest)
         head = self._head(connection, digest)
         items = connection.execute(SQL["erase_items"], (digest,)).rowcount
