@@ -440,7 +440,7 @@ class TestCommit:
         assert [len((await storage.scan(partition)).items) for partition in partitions] == [0, 0, 2, 0, 0]
         assert statements.count("VACUUM") == 1
 
-    async def test_each_erasure_that_waits_is_told_of_a_failure(self, storage: SqliteStorage, tmp_path: Path) -> None:
+    async def test_each_waiting_erasure_raises_the_failure(self, storage: SqliteStorage, tmp_path: Path) -> None:
         await commit(storage, "1")
         (tmp_path / "memory.db").rename(tmp_path / "moved.db")
 
