@@ -10,7 +10,7 @@ import pytest
 from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.recall.currency import find_earlier
-from threadkeep.recall.models import line
+from threadkeep.recall.models import Recalled, line
 from threadkeep.text.claims import asks_for_several, change_in, parse_claim
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -191,8 +191,8 @@ class TestFindEarlier:
 def test_an_earlier_statement_is_marked_in_its_line():
     (memory,) = told("I drive a Fiat.")
 
-    assert line(memory, earlier=True) == '- "I drive a Fiat." (earlier, 2026-01-05)'
-    assert line(memory) == '- "I drive a Fiat." (2026-01-05)'
+    assert line(Recalled(memory, 0.0, earlier=True)) == '- "I drive a Fiat." (earlier, 2026-01-05)'
+    assert line(Recalled(memory, 0.0)) == '- "I drive a Fiat." (2026-01-05)'
 
 
 def _fields(memory: Memory) -> dict[str, object]:

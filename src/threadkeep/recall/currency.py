@@ -233,7 +233,7 @@ def _before_rest(said: Sequence[DatedStatement], strength: NDArray[np.float64]) 
     rank = np.array([turns.index(one.turns) for one in said], np.intp)
     first, second = np.minimum(rank[:, None], rank), np.maximum(rank[:, None], rank)
     other = np.where(first > 0, 0, np.where(second > 1, 1, 2))  # the best turn that is neither's
-    of_turn = np.array([*(best[turn] for turn in turns), *[strength.min(initial=0.0) - 1.0] * 3])
+    of_turn = np.array([*map(best.__getitem__, turns), *[strength.min(initial=0.0) - 1.0] * 3])
     return np.clip(of_turn[second] - of_turn[other], _FARTHEST, _NEAREST)
 
 
@@ -289,9 +289,9 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
         known = by_turn[turns].setdefault(_compared(text), new)
         known.places.append(place)
     for turns, by_text in by_turn.items():
-        if turns:
+        if turns and len(by_text) > 1:
             _join(by_text)
-    return sorted((said for by_text in by_turn.values() for said in by_text.values()), key=_in_time)
+    return sorted([said for by_text in by_turn.values() for said in by_text.values()], key=_in_time)
 
 
 def _join(by_text: Mapping[str, DatedStatement]) -> None:

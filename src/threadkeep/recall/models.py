@@ -42,17 +42,10 @@ def render_block(memories: Sequence[Memory], *, thread_id: ThreadId | None = Non
         memories: In the order they shall stand.
         thread_id: The thread that is going on; what was said there is said to be from it.
     """
-    return to_block([line(memory, thread_id=thread_id) for memory in memories])
+    return to_block([line(Recalled(memory, 0.0), thread_id=thread_id) for memory in memories])
 
 
-def line(
-    memory: Memory,
-    *,
-    thread_id: ThreadId | None = None,
-    earlier: bool = False,
-    slot: str | None = None,
-    value: str | None = None,
-) -> str:
+def line(recalled: Recalled, *, thread_id: ThreadId | None = None) -> str:
     """Render one memory as a line of the block, without the line break.
 
     A passage of a turn is in the user's own words, as the heading says of everything that is not marked.
@@ -61,14 +54,13 @@ def line(
     to people, who find it with the memory, and not to a model.
 
     Args:
-        memory: The memory.
+        recalled: The memory. If it stands for a slot of the profile, the line has the slot in place of the date.
         thread_id: The thread that is going on.
-        earlier: Whether a newer memory says that it is no longer so.
-        slot: The slot of the profile that the line stands for; it has that in place of the date.
-        value: What the memory says of the slot.
     """
-    if slot is not None:
-        return f"- {quote(value or memory.text)} ({slot}{', earlier' if earlier else ''})"
+    memory = recalled.memory
+    if recalled.slot is not None:
+        earlier = ", earlier" if recalled.earlier else ""
+        return f"- {quote(recalled.value or memory.text)} ({recalled.slot}{earlier})"
     source = memory.sources[-1] if memory.sources else Source(memory.trust)
     at = source.at or memory.created_at
     own_words = memory.kind == "episodic" and memory.text.startswith((SAID, ASKED))
@@ -82,7 +74,7 @@ def line(
         _SAID.get(memory.trust),
         "this thread" if here else None,
     )
-    before = ("earlier",) if earlier else ()
+    before = ("earlier",) if recalled.earlier else ()
     text = memory.text.removeprefix(SAID) if own_words else memory.text
     return f"- {quote(text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import compress
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError
@@ -136,6 +137,9 @@ def _answering(passage: str, wanted: set[str]) -> str:
     return f"{lead}{' '.join(compress(sentences, fits))}"
 
 
+_TELLS: Final[Callable[[tuple[str, bool]], bool]] = itemgetter(1)
+
+
 @lru_cache(maxsize=4096)
 def _sentences(passage: str) -> tuple[tuple[str, bool], ...]:
     """Return each sentence of *passage*, with whether it tells something."""
@@ -153,7 +157,7 @@ def statement_in(passage: str) -> str:
 def _without_filler(passage: str, query: Query) -> str:
     """Return *passage* without the sentences that tell nothing, unless they have a word of *query*."""
     sentences = _sentences(passage)
-    if all(tells for _, tells in sentences):
+    if all(map(_TELLS, sentences)):
         return passage
     wanted = _wanted(query)
     shown = [sentence for sentence, tells in sentences if tells or _fit(sentence, wanted)]

@@ -155,7 +155,7 @@ class StoredFacts:
 
     def learn(self, ranking: Ranking, places: Iterable[int]) -> None:
         """Make the memories at *places* known, each once; those that only the storage has are :attr:`missing`."""
-        unknown = [place for place in places if place not in self.memories]
+        unknown = list(filterfalse(self.memories.__contains__, places))
         if not unknown:
             return
         known = ranking.memories(unknown)
@@ -301,9 +301,8 @@ def packer_for(request: BlockRequest) -> ContextPacker:
     Raises:
         InvalidInputError: A bound is negative.
     """
-    thread_id = request.thread_id
     return ContextPacker(
-        lambda one: line(one.memory, thread_id=thread_id, earlier=one.earlier, slot=one.slot, value=one.value),
+        partial(line, thread_id=request.thread_id),
         frame=_FRAME,
         budget_tokens=request.budget_tokens,
         max_facts=request.max_facts,

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict
 
@@ -252,7 +252,7 @@ class RecallService:
             degraded: list[str] = []
             prepared: PreparedSearch | None = None
             for owner in (request.owner, *request.read_scopes):
-                prepared = self._search.try_prepare(owner.partition, lambda: request.query(self._search.parse))
+                prepared = self._search.try_prepare(owner.partition, partial(request.query, self._search.parse))
                 if prepared is None:
                     return None
                 profile: Sequence[Recalled] | None = ()

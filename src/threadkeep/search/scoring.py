@@ -414,7 +414,8 @@ class Hits(Sequence[Hit]):
 
     def closest_places(self, count: int) -> list[int]:
         """Return the places of the *count* closest hits, the closest first and of equals the stronger one."""
-        self._settle(self._length - 1)
+        if self._tied:
+            self._settle(self._length - 1)
         return np.argsort(-self.closeness[self._rows[: self._length]], kind="stable")[:count].tolist()
 
     def closeness_at(self, place: int) -> float:
@@ -443,7 +444,8 @@ class Hits(Sequence[Hit]):
     def slots(self, first: int) -> NDArray[np.intp]:
         """Return where the *first* so many hits stand in the index, or all if there are fewer."""
         first = min(first, self._length)
-        self._settle(first - 1)
+        if self._tied:
+            self._settle(first - 1)
         return self._slots[self._rows[:first]]
 
     def slots_at(self, places: Sequence[int]) -> list[int]:

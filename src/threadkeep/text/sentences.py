@@ -376,7 +376,7 @@ def split_sentences(paragraph: str) -> list[str]:
         found.append(paragraph[start : end.end()].strip())
         start = end.end()
     found.append(paragraph[start:].strip())
-    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
+    return [sentence for sentence in found if any(map(str.isalnum, sentence))]
 
 
 def _is_abbreviation(paragraph: str, start: int, end: re.Match[str]) -> bool:

@@ -360,13 +360,13 @@ def slots_asked(text: str) -> frozenset[str]:
     if len(text) > _MAX_QUESTION_CHARACTERS:
         return frozenset()
     sentences = re.split(r"(?<=[.!?;:])\s+", straight(plain(as_said(text))))
-    return frozenset(slot for one in sentences if (slot := _slot_asked(one.strip(" .!?;:"))) is not None)
+    return frozenset(filter(None, [_slot_asked(one.strip(" .!?;:")) for one in sentences]))
 
 
 def _slot_asked(question: str) -> str | None:
     asked = _IN_PASSING.sub("", _ASKING.sub("", question, count=1)).strip(" ,")
     for pattern, answers in _ANSWERS:
         if found := pattern.fullmatch(asked):
-            said = next((part for part in found.groups() if part), "")
-            return next((slot for answer in answers if (slot := slot_of(answer.format(said))) is not None), None)
+            said = next(filter(None, found.groups()), "")
+            return next(filter(None, map(slot_of, [answer.format(said) for answer in answers])), None)
     return None

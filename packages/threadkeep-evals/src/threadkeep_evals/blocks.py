@@ -60,7 +60,7 @@ class Pages:
             Recalled(one if query is None else excerpt(one, query, brief=place >= shown_whole(budget_tokens)), 0.0)
             for place, one in memories
         )
-        chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
+        chosen = fit(candidates, line, frame=_FRAME, budget_tokens=budget_tokens)
         return _block([one.memory for one in chosen])
 
     def everything(self) -> Block:
@@ -69,9 +69,13 @@ class Pages:
 
     def text(self) -> str:
         """Return the whole conversation as the text of a block."""
-        return "\n".join((HEADING, *(line(memory) for memory in self._memories.values()), END))
+        return "\n".join((HEADING, *map(_line, self._memories.values()), END))
+
+
+def _line(memory: Memory) -> str:
+    return line(Recalled(memory, 0.0))
 
 
 def _block(memories: Sequence[Memory]) -> Block:
-    text = "\n".join((HEADING, *map(line, memories), END))
+    text = "\n".join((HEADING, *map(_line, memories), END))
     return Block([str(one.memory_id) for one in memories], estimate_tokens(text) if memories else 0)

@@ -131,11 +131,7 @@ async def _unrelated(told: ToldMemory, request: str) -> _Asked:
 
 
 def _profile_lines(recall: Recall) -> list[str]:
-    return [
-        line(one.memory, earlier=one.earlier, slot=one.slot, value=one.value)
-        for one in recall.memories
-        if one.slot is not None
-    ]
+    return [line(one) for one in recall.memories if one.slot is not None]
 
 
 def _tokens(lines: Sequence[str]) -> int | None:

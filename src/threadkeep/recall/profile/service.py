@@ -187,7 +187,7 @@ class ProfileReader:
         taken = set[str]()
         for one in _by_turns(needed, values, None if self._mode == "always" else vector):
             recalled = Recalled(one.memory, 0.0, one.earlier, one.slot, one.value)
-            tokens = estimate_tokens(line(one.memory, earlier=one.earlier, slot=one.slot, value=one.value) + "\n")
+            tokens = estimate_tokens(line(recalled) + "\n")
             if tokens <= left and one.memory.memory_id not in taken:
                 left -= tokens
                 taken.add(one.memory.memory_id)
