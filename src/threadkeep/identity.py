@@ -276,8 +276,11 @@ def _server_owner(user: object) -> Owner | None:
 
 def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner]:
     claims: dict[str, Owner] = {}
+    named: object = getattr(context, "user_id", None)
+    if isinstance(context, Mapping):
+        named = cast("Mapping[str, object]", context).get("user_id")
     said: tuple[tuple[str, object], ...] = (
-        ("context.user_id", _user_of(context)),
+        ("context.user_id", named),
         ("configurable.user_id", configurable.get("user_id")),
     )
     for place, user_id in said:
@@ -297,12 +300,6 @@ def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner
             raise InvalidInputError(msg)
         claims["configurable.langgraph_user_id"] = owner
     return claims
-
-
-def _user_of(context: object) -> object:
-    if isinstance(context, Mapping):
-        return cast("Mapping[str, object]", context).get("user_id")
-    return getattr(context, "user_id", None)
 
 
 F = TypeVar("F", bound=Callable[..., Any])

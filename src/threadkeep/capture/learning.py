@@ -371,7 +371,7 @@ class Learning:
         if rows.item is None or record is None:
             return False
         read = await self._read(rows, owner, extraction, epoch)
-        texts = [text for text in dict.fromkeys(one.text.strip() for one in read.candidates) if text not in vectors]
+        texts = list(dict.fromkeys([text for one in read.candidates if (text := one.text.strip()) not in vectors]))
         vectors.update(rows_of(await self._search.embed_put(texts), texts))
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
         asked = [(c.text, row) for c in read.candidates if rules.asks_again(c) for row in [vectors.get(c.text)]]

@@ -356,11 +356,12 @@ def writes(decisions: Sequence[Decision], known: Sequence[Memory]) -> tuple[tupl
         for decision in decisions
         if isinstance(decision, Add | Update | Duplicate)
     }
-    return tuple(
+    changed: list[tuple[Memory, Expectation]] = [
         (memory, before[key].revision if key in before else "absent")
         for key, memory in ends.items()
         if before.get(key) != memory
-    )
+    ]
+    return tuple(changed)
 
 
 def memory_id_of(turn_id: TurnId | None, kind: Kind, text: str) -> MemoryId:

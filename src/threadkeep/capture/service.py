@@ -289,7 +289,7 @@ class CaptureService:
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
         moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
-        much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
+        much = sum([len(message.text) for turn in missing for message in turn.messages]) > _INLINE_CHARACTERS
         played = await off_loop_if(much, played_turns, messages, missing)
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
             chunk = slice(start, start + _CHUNK)
@@ -313,7 +313,7 @@ class CaptureService:
         if note:
             note.written = True
         if wanted:
-            return tuple(turn.turn_id for turn in wanted)
+            return tuple([turn.turn_id for turn in wanted])
         return () if begun != epoch else None
 
     async def learn_with(
@@ -381,8 +381,9 @@ class CaptureService:
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
         poll = _SETTLE_POLL_SECONDS
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
-        with self._queue.watch(owner, {record.turn.thread_id for record in _waiting(records)}) as progress:
-            while waiting := _waiting(records):
+        waiting = _waiting(records)
+        with self._queue.watch(owner, {record.turn.thread_id for record in waiting}) as progress:
+            while waiting:
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
                     reason = next((record.reason for record in waiting if record.reason), None)
@@ -394,6 +395,7 @@ class CaptureService:
                 progress.clear()
                 poll = min(2 * poll, _SETTLE_MAX_POLL_SECONDS)
                 records = await self.on_record.records(receipt.turn_ids, owner=owner)
+                waiting = _waiting(records)
         return _settled(receipt, records)
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
@@ -515,7 +517,7 @@ def _puts(
         )
         if turn.turn_id not in wanted:
             record = done(record, (), rejected=[WITHOUT_MEMORY] if before.without_memory else ())
-        elif any(m.role in INPUT_ROLES and unwanted(m.text) for m in turn.messages):
+        elif any(map(unwanted, [one.text for one in turn.messages if one.role in INPUT_ROLES])):
             record = done(record, (), rejected=[NOT_WANTED])
         left = [put_of(record, owner, due_at=due_at, expect="absent"), *trace_puts(turn, owner)]
         if thread_id is not None:
@@ -541,19 +543,19 @@ def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:
 
 
 def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
-    known = [record for record in records if record is not None]
+    known = list(filter(None, records))
     failed = next((record for record in known if record.state == "failed"), None)
     return Receipt(
         "failed" if failed else "duplicate" if receipt.status == "duplicate" else "done",
         receipt.turn_ids,
-        tuple(dict.fromkeys(key for record in known for key in record.memory_ids)),
+        tuple(dict.fromkeys([key for record in known for key in record.memory_ids])),
         receipt.degraded,
-        tuple(dict.fromkeys(key for record in known for key in record.proposal_ids)),
+        tuple(dict.fromkeys([key for record in known for key in record.proposal_ids])),
         failed.reason if failed else None,
-        tuple(record.usage for record in known if record.usage),
-        tuple(dict.fromkeys(reason for record in known for reason in record.rejected)),
-        tuple(one for record in known for one in record.not_kept),
-        tuple(dict.fromkeys(key for record in known for key in record.lifted)),
+        tuple([record.usage for record in known if record.usage]),
+        tuple(dict.fromkeys([reason for record in known for reason in record.rejected])),
+        tuple([one for record in known for one in record.not_kept]),
+        tuple(dict.fromkeys([key for record in known for key in record.lifted])),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from threadkeep.capture.turns import (
@@ -251,8 +252,13 @@ def doubtful(memories: Sequence[Memory], messages: Sequence[Message], *, thread_
     return [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
 
 
+_THREAD_ID: Final[Callable[[Source], ThreadId | None]] = attrgetter("thread_id")
+_MESSAGE_ID: Final[Callable[[Source], MessageId | None]] = attrgetter("message_id")
+
+
 def _only_in(thread_id: ThreadId, sources: Sequence[Source], shown: Collection[str]) -> bool:
-    return all(one.thread_id == thread_id and one.message_id not in shown for one in sources)
+    in_thread = {thread_id}.issuperset(map(_THREAD_ID, sources))
+    return in_thread and not any(map(shown.__contains__, map(_MESSAGE_ID, sources)))
 
 
 async def off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name

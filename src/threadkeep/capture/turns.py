@@ -330,11 +330,11 @@ def split(
 
 def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> frozenset[TurnId]:
     """Return which of *turns*, the newest ones of *messages*, play a part that they or an earlier message began."""
+    own = [message for turn in turns for message in turn.messages if message.role in INPUT_ROLES]
     inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
-    count = sum(message.role in INPUT_ROLES for turn in turns for message in turn.messages)
-    said = [*islice(inputs, count + LONGEST_PLAY)][::-1]
+    said = [*islice(inputs, len(own) + LONGEST_PLAY)][::-1]
     played = {id(one) for one, part in zip(said, in_play([one.text for one in said]), strict=True) if part}
-    return frozenset(turn.turn_id for turn in turns if any(id(message) in played for message in turn.messages))
+    return frozenset([turn.turn_id for turn in turns if not played.isdisjoint(map(id, turn.messages))])
 
 
 def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
@@ -391,7 +391,7 @@ def pending(
         for message in turn.messages
         if message.text.strip()
     ]
-    texts = tuple(_bounded(text, redact) for text in recalled[:MAX_RECALLED])
+    texts = tuple([_bounded(text, redact) for text in recalled[:MAX_RECALLED]])
     return TurnRecord(Turn(turn.turn_id, thread_id, _within(kept), at, texts, played), "pending")
 
 

@@ -205,12 +205,14 @@ class ThreadStore:
 
     async def to_tuple(self, stored: StoredCheckpoint, serde: SerializerProtocol) -> CheckpointTuple:
         """Return a loaded checkpoint as LangGraph reads it, with its large values."""
+        if not stored.refs:
+            return stored.to_tuple(self.thread_id, serde, {})
         places = {
             channel: value_refs(self.partition, stored.place.namespace, channel, ref)
             for channel, ref in stored.refs.items()
         }
         refs = [ref for several in places.values() for ref in several]
-        items = iter(await self._threads.get_items(refs) if refs else ())
+        items = iter(await self._threads.get_items(refs))
         values: dict[str, tuple[str, bytes]] = {}
         for channel, several in places.items():
             parts = [next(items) for _ in several]

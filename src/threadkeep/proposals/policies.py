@@ -167,7 +167,7 @@ class Unwanted:
     def without(self, tombstones: Collection[Tombstone]) -> Unwanted:
         """Return the rest."""
         gone = {one.tombstone_id for one in tombstones}
-        return Unwanted(tuple(one for one in self.tombstones if one.tombstone_id not in gone), self.secret)
+        return Unwanted(tuple([one for one in self.tombstones if one.tombstone_id not in gone]), self.secret)
 
     def _digests(self, text: str) -> frozenset[str]:
         return digests_of(text, self.secret) if any(one.text is None for one in self.tombstones) else frozenset()

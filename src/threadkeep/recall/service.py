@@ -483,7 +483,7 @@ class RecallService:
         branches, thread_id = self._branches, request.thread_id
         if branches is None or thread_id is None or not request.messages or owner is not request.owner:
             return StoredFacts()
-        return StoredFacts(is_doubtful=lambda memory: branches.is_doubtful(memory, request.shown, thread_id=thread_id))
+        return StoredFacts(is_doubtful=partial(branches.is_doubtful, shown=request.shown, thread_id=thread_id))
 
 
 @dataclass(slots=True)

@@ -228,9 +228,10 @@ class PartitionIndex:
                 replaced.append(before)
                 slots[name] = slot
         self._names += part.names
-        self._name_bytes += sum(sys.getsizeof(key) for _, key in part.names)
-        numbers = {namespace: self._number(namespace) for namespace in dict.fromkeys(one for one, _ in part.names)}
-        self._namespace_of.extend([numbers[namespace] for namespace, _ in part.names])
+        namespaces, keys = zip(*part.names, strict=True)
+        self._name_bytes += sum(map(sys.getsizeof, keys))
+        numbers = {namespace: self._number(namespace) for namespace in dict.fromkeys(namespaces)}
+        self._namespace_of.extend(list(map(numbers.__getitem__, namespaces)))
         return replaced
 
     def _number(self, namespace: Namespace) -> int:
@@ -539,7 +540,9 @@ class IndexCache:
 
     def publish(self, entry: CachedIndex, position: Position) -> None:
         """Let callers see the index of *entry* as it is now, at *position*; evict others if it has grown."""
-        entry.published = Published(position, entry.index.snapshot)
+        before, entry.published = entry.published, Published(position, entry.index.snapshot)
+        if before is not None and before.snapshot is entry.published.snapshot:
+            return
         with self._guard:
             if self._entries.pop(entry.partition.digest, None) is entry:
                 entry.nbytes = entry.index.nbytes

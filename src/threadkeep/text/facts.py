@@ -245,7 +245,7 @@ def asks_to_remember(sentence: str) -> bool:
 
 def is_small_talk(sentence: str) -> bool:
     """Return whether *sentence* is a greeting, thanks, or a word of assent: nothing to remember a turn by."""
-    return all(word in _SMALL_TALK for word in re.findall(r"[^\W\d_]+(?:'\w+)?|\d+", straight(sentence).casefold()))
+    return _SMALL_TALK.issuperset(re.findall(r"[^\W\d_]+(?:'\w+)?|\d+", straight(sentence).casefold()))
 
 
 _MOST_FILLER_WORDS: Final = 7

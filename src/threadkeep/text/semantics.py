@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import filterfalse, pairwise
+from itertools import compress, filterfalse, pairwise
 from typing import Final, Literal, cast
 
 import Stemmer
@@ -322,17 +322,19 @@ def _to_first_person(verb: str) -> str:
     return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") else verb
 
 
+_MARKS: Final = ("(denied)", "(past)", "(mood)", "(to me)")
+
+
 def signature(text: str) -> frozenset[str]:
     """Return *text* as a set of terms: two texts with the same set say the same. For keyed digests.
 
     The terms are the single words, and pairs of words where their order matters.
     """
     gist = gist_of(text)
-    marks = (("denied", gist.denied), ("past", gist.past), ("mood", gist.mood), ("to me", gist.role == "me"))
+    marks = compress(_MARKS, (gist.denied, gist.past, gist.mood, gist.role == "me"))
     order = gist.words if gist.ordered else (gist.lead, *gist.names) if gist.lead else gist.names
-    strong = [word for word in gist.words if word not in WEAK] or gist.words
-    pairs = {f"{first} before {then}" for first, then in pairwise(order)}
-    return frozenset({*strong, *(f"({mark})" for mark, holds in marks if holds), *pairs})
+    strong = list(filterfalse(WEAK.__contains__, gist.words)) or gist.words
+    return frozenset({*strong, *marks, *map(" before ".join, pairwise(order))})
 
 
 def _swapped(one: Gist, other: Gist) -> bool:
