@@ -27,16 +27,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1600),
-    "learn one sentence": (50, 1370),
-    "warm recall": (39, 340),
+    "agent turn": (62, 1570),
+    "learn one sentence": (50, 1300),
+    "warm recall": (39, 300),
     "list memories": (14, 74),
-    "forget a memory": (28, 445),
+    "forget a memory": (28, 438),
     "store put": (16, 128),
     "warm store search": (25, 183),
     "store get": (12, 41),
     "checkpoint put": (15, 100),
-    "checkpoint get": (13, 99),
+    "checkpoint get": (13, 97),
     "command: memories list": (28, 446),
 }
 """At most so many modules and calls, by path."""
