@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,8 @@ import threadkeep
 from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.event_loop import EventLoopThread
+from threadkeep.recall import service
+from threadkeep.recall.selection import pack
 from threadkeep.registry import resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Batch, Changes, Item, Page, Partition, Position, Ref
@@ -78,12 +81,18 @@ class ImmediateHashing(HashingEmbedder):
         return hashed(texts, dims=self.dims or 0)
 
 
+def opened(
+    folder: Path, **settings: Any
+) -> tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing]:
+    storage, loop, embedder = CountedStorage(folder / "memory.db"), CountedLoop(), ImmediateHashing()
+    resolved = resolve_settings(f"sqlite:///{folder}/memory.db", Settings.load(**settings))
+    app = Container(resolved, storage, embedder, SystemClock(), event_loop=loop)
+    return threadkeep.Threadkeep(app), storage, loop, embedder
+
+
 @pytest.fixture
 def costs(tmp_path: Path) -> tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing]:
-    storage, loop, embedder = CountedStorage(tmp_path / "memory.db"), CountedLoop(), ImmediateHashing()
-    settings = resolve_settings(f"sqlite:///{tmp_path}/memory.db", Settings.load())
-    app = Container(settings, storage, embedder, SystemClock(), event_loop=loop)
-    return threadkeep.Threadkeep(app), storage, loop, embedder
+    return opened(tmp_path)
 
 
 async def test_a_turn_costs_no_more_than_this(
@@ -152,3 +161,30 @@ async def test_a_turn_leaves_no_reference_cycles(
 
     ours = [one for one in cycles if str(getattr(one, "__module__", "")).startswith("threadkeep.")]
     assert ours == []
+
+
+async def test_a_recall_that_waits_fills_one_block(
+    costs: tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing], monkeypatch: pytest.MonkeyPatch
+):
+    """Choosing among the memories takes a third of a recall, and nothing was missing after the first time."""
+    tk, packed = costs[0], list[object]()
+    monkeypatch.setattr(service, "pack", lambda *args, **more: (packed.append(args), pack(*args, **more))[1])
+    async with tk:
+        await tk.memories.remember("I live in Lisbon.", owner=USER)
+        recall = await tk.recall("Where do I live?", owner=USER)  # the index is not loaded
+
+    assert [one.memory.text for one in recall.memories] == ["I live in Lisbon."]
+    assert len(packed) == 1
+
+
+async def test_waiting_for_another_worker_reads_no_unchanged_record(tmp_path: Path):
+    """A gateway whose workers are other processes waits five seconds after each turn."""
+    tk, storage, _, _ = opened(tmp_path, capture_workers=0)
+    async with tk:
+        receipt = await tk.capture([("user", "I live in Lisbon.")], owner=USER, thread_id="t")
+        storage.counts.clear()
+
+        settled = await tk.settle(receipt.turn_ids, owner=USER, timeout=timedelta(seconds=1))
+
+    assert settled.degraded == ("timeout",)
+    assert storage.counts["owner gets"] <= 2

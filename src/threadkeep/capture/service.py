@@ -379,7 +379,7 @@ class CaptureService:
         if receipt.status not in ("queued", "duplicate") or not receipt.turn_ids:
             return receipt
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
-        poll = _SETTLE_POLL_SECONDS
+        poll, read_at = _SETTLE_POLL_SECONDS, None
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waiting = _waiting(records)
         with self._queue.watch(owner, {record.turn.thread_id for record in waiting}) as progress:
@@ -394,8 +394,10 @@ class CaptureService:
                         await progress.wait()
                 progress.clear()
                 poll = min(2 * poll, _SETTLE_MAX_POLL_SECONDS)
-                records = await self.on_record.records(receipt.turn_ids, owner=owner)
-                waiting = _waiting(records)
+                if (position := await self._storage.position(owner.partition)) != read_at:
+                    read_at = position
+                    records = await self.on_record.records(receipt.turn_ids, owner=owner)
+                    waiting = _waiting(records)
         return _settled(receipt, records)
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:

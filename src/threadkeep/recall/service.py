@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 
 from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError, ScopeNotFoundError
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from threadkeep.recall.profile.service import ProfileReader
     from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import PreparedSearch, Retriever
+
+T = TypeVar("T")
 
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
@@ -396,23 +398,21 @@ class RecallService:
             if self._profile is not None and owner is request.owner:
                 searched[-1].profile = await self._profile.select(request.question, prepared, owner)
         for one in searched if self._reranker is not None else ():
-            await self._complete(request, [one], lambda one=one: one.best(query))
-            one.first = await self._reranked(request, one, one.best(query), progress)
-        await self._complete(request, searched, packed)
-        return packed()
+            best = await self._complete(request, [one], lambda one=one: one.best(query))
+            one.first = await self._reranked(request, one, best, progress)
+        return await self._complete(request, searched, packed)
 
-    async def _complete(
-        self, request: RecallRequest, searched: Sequence[_Searched], select: Callable[[], object]
-    ) -> None:
-        """Call *select* until it needs nothing more from the storage."""
+    async def _complete(self, request: RecallRequest, searched: Sequence[_Searched], select: Callable[[], T]) -> T:
+        """Return what *select* returns once it needs nothing more from the storage."""
+        selected = select()
         for _ in range(_LOOKUPS):
-            select()
-            incomplete = [one for one in searched if not one.stored.complete]
-            if not incomplete:
-                return
+            if not (incomplete := [one for one in searched if not one.stored.complete]):
+                break
             for one in incomplete:
                 await self._look_up(one)
                 await self._look_up_branches(request, one.stored)
+            selected = select()
+        return selected
 
     async def _look_up(self, searched: _Searched) -> None:
         stored = searched.stored
