@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 _WAITING: Final = 500
 """How many pending proposals are compared; a long inbox must not slow down learning."""
 
-_CACHED_OWNERS: Final = 8
-"""So many owners have their pending proposals in RAM: an import learns thousands of turns of one owner."""
+_CACHED_PROPOSALS: Final = 4096
+"""So many pending proposals, and owners with none, are in RAM: most turns are of owners who had others lately."""
 
 
 class HeadVersion(NamedTuple):
@@ -74,7 +74,9 @@ class PendingCache:
     """The pending proposals of the owners that were learnt about last, newest first, with their version."""
 
     def __init__(self) -> None:
-        self._entries: LRUCache[bytes, tuple[HeadVersion, tuple[Proposal, ...]]] = LRUCache(_CACHED_OWNERS)
+        self._entries: LRUCache[bytes, tuple[HeadVersion, tuple[Proposal, ...]]] = LRUCache(
+            _CACHED_PROPOSALS, lambda entry: 1 + len(entry[1])
+        )
 
     def get(self, owner: Owner, version: HeadVersion) -> tuple[Proposal, ...] | None:
         """Return the proposals as of *version*, or None if they must be read."""

@@ -172,9 +172,14 @@ def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> I
     lacking = _needed(len({one.turns or one.place for one in said})) - weighed
     close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & (lacking <= _MOST_OF_WORDS)).tolist()
     for newer, older in close:
-        weight = sum(map(mul, _OF_WORDS, compare(said[newer].text, said[older].text)))
+        weight = _weight_of_words(said[newer].text, said[older].text)
         if (margin := weight - lacking.item(newer, older)) >= -LESS_IN_A_CHAIN:
             yield newer, older, margin
+
+
+@lru_cache(maxsize=32_768)
+def _weight_of_words(newer: str, older: str) -> float:
+    return sum(map(mul, _OF_WORDS, compare(newer, older)))
 
 
 def _needed(turns: int) -> float:

@@ -389,7 +389,6 @@ FEATURES: Final = (
 """The names of the elements of :func:`compare`."""
 
 
-@lru_cache(maxsize=32_768)
 def compare(newer: str, older: str) -> tuple[float, ...]:
     """Return what speaks for and against *newer* telling that *older* is no longer so, by :data:`FEATURES`."""
     new, old = parse_claim(newer), parse_claim(older)
