@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,8 @@ from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.recall import service
-from threadkeep.recall.selection import pack
+from threadkeep.recall.packing import ContextPacker
+from threadkeep.recall.selection import BlockRequest, Found, pack
 from threadkeep.registry import resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Batch, Changes, Item, Page, Partition, Position, Ref
@@ -146,6 +147,7 @@ async def test_a_turn_leaves_no_reference_cycles(
         agent: Any = create_agent(
             ScriptedModel(replies=["All right."]), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer
         )
+        cycles = list[object]()
         for place in range(2):  # the first turn loads and connects
             gc.collect()
             gc.set_debug(gc.DEBUG_SAVEALL)
@@ -156,7 +158,8 @@ async def test_a_turn_leaves_no_reference_cycles(
             )
             await tk.drain()
             gc.collect()
-            cycles, _ = list(gc.garbage), gc.set_debug(0)
+            gc.set_debug(0)
+            cycles = list(gc.garbage)
             gc.garbage.clear()
 
     ours = [one for one in cycles if str(getattr(one, "__module__", "")).startswith("threadkeep.")]
@@ -168,7 +171,12 @@ async def test_a_recall_that_waits_fills_one_block(
 ):
     """Choosing among the memories takes a third of a recall, and nothing was missing after the first time."""
     tk, packed = costs[0], list[object]()
-    monkeypatch.setattr(service, "pack", lambda *args, **more: (packed.append(args), pack(*args, **more))[1])
+
+    def counted(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
+        packed.append(request)
+        return pack(request, found, now=now)
+
+    monkeypatch.setattr(service, "pack", counted)
     async with tk:
         await tk.memories.remember("I live in Lisbon.", owner=USER)
         recall = await tk.recall("Where do I live?", owner=USER)  # the index is not loaded
