@@ -27,8 +27,7 @@ def victims() -> Iterator[PythonProcess]:
     """The program that forks them."""
     with start_python("-m", "tests.recall.vectors.victim", cwd=ROOT, stdin=PIPE, stdout=PIPE) as running:
         yield running
-        assert running.stdin is not None
-        running.stdin.close()
+        running.kill()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -109,13 +110,22 @@ async def live(told: dict[str, Any]) -> None:
     await search.ranking(ANA, "tea", limit=3)
 
 
+async def live_to_the_end(told: dict[str, Any]) -> NoReturn:
+    """Live, and end the process at once: what is open stays open, as when it is killed."""
+    try:
+        await live(told)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
 def main() -> None:
     """Fork a child for each line; say how it ended."""
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            asyncio.run(live(json.loads(line)))
-            os._exit(0)
+            asyncio.run(live_to_the_end(json.loads(line)))
         _, status = os.waitpid(child, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
