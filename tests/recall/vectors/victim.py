@@ -112,12 +112,14 @@ async def live(told: dict[str, Any]) -> None:
 
 async def live_to_the_end(told: dict[str, Any]) -> NoReturn:
     """Live, and end the process at once: what is open stays open, as when it is killed."""
+    code = 1
     try:
         await live(told)
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        os._exit(code)
 
 
 def main() -> None:
