@@ -364,7 +364,7 @@ def _score(text: str) -> float:
     if _is_standing_rule(said):
         return SURE
     outside, own = _outside_and_own(said)
-    if _is_introduced(said) or _refused(outside) or _refused(own):
+    if _is_introduced(said) or _refused(outside) or (own != outside and _refused(own)):
         return 0.0
     by_rules = _score_by_rules(text, said, outside, own)
     if unspaced(said) or by_rules >= CERTAIN:
