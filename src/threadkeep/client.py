@@ -358,7 +358,7 @@ class Threadkeep(TurnOperations):
             owner=owner,
             recall=recall,
             budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
-            timeout=self._app.settings.recall_timeout if timeout is None else timeout,
+            timeout=timeout,
             placement=placement,
             events=events,
             read_scopes=read_scopes,

@@ -416,9 +416,10 @@ class TimeoutBudget:
             self._hanging[task] = time.monotonic() + _AGAIN_SECONDS
             raise
 
-    def for_recall(self, timeout: timedelta) -> timedelta:
-        """Return how long recall may take: *timeout*, or a little while something hangs."""
-        return min(timeout, timedelta(seconds=_RECALL_SECONDS)) if self._count_hanging() else timeout
+    def for_recall(self, timeout: timedelta | None) -> timedelta:
+        """Return how long recall may take: *timeout*, by default the usual one, or a little while something hangs."""
+        allowed = self._timeout if timeout is None else timeout
+        return min(allowed, timedelta(seconds=_RECALL_SECONDS)) if self._count_hanging() else allowed
 
     async def settle(self, timeout: timedelta) -> None:
         """Wait for what was not waited for, *timeout* at most."""

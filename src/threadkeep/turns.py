@@ -84,7 +84,7 @@ class TurnOperations:
             budget_tokens=settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
             max_facts=max_facts,
             max_episodes=max_episodes,
-            timeout=settings.recall_timeout if timeout is None else timeout,
+            timeout=timeout,
             read_scopes=tuple(dict.fromkeys(read_scopes)),
         )
         recall = self._app.try_recall(request)

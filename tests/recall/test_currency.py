@@ -11,7 +11,8 @@ from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.models import Memory, Source
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
-from threadkeep.text.claims import asks_for_several, change_in, parse_claim
+from threadkeep.search.query import asks_for_several
+from threadkeep.text.claims import change_in, parse_claim
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 

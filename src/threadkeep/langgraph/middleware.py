@@ -111,7 +111,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         owner: OwnerSource | None,
         recall: bool,
         budget_tokens: int,
-        timeout: timedelta,
+        timeout: timedelta | None,
         placement: str,
         events: str,
         read_scopes: ScopesSource = (),

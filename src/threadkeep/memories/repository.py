@@ -498,7 +498,7 @@ class MemoryRepository(MemoryReader):
         says = matcher_of(statements)
         left = {one: without_sentences(one.text, says) for one in among if one.kind == "episodic"}
         cut = [replace(one, text=text) for one, text in left.items() if text and text != one.text]
-        vectors = await self._searcher.embed_put([one.text for one in cut])
+        vectors = await self._searcher.embed_put([one.text for one in cut]) if cut else None
         operations: list[Operation] = [
             put_of(one, embedding=row_of(vectors, i) if vectors else None, expect=one.revision, ttl=self._ttl)
             for i, one in enumerate(cut)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache
@@ -43,12 +44,12 @@ class VectorCache:
         import numpy as np
 
         vectors = {text: vector for text in set(texts) if (vector := self.get(text)) is not None}
-        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+        missing = list(filterfalse(vectors.__contains__, dict.fromkeys(texts)))
         if missing:
             vectors.update(zip(missing, await unknown(missing), strict=True))
             for text in missing if len(texts) <= MAX_QUESTIONS else ():
                 self.put(text, vectors[text])
-        return np.stack([vectors[text] for text in texts])
+        return np.stack(list(map(vectors.__getitem__, texts)))
 
     def get_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the vectors of *texts* in their order; ``None`` without texts, or if one is not in the cache."""

@@ -122,11 +122,11 @@ class _CpuEmbedder:
             if self.dims is None:
                 await self.ready()
             return np.zeros((0, self.dims or 0), dtype=np.float32)
-        return await self._cache.embed([embeddable(text) for text in texts], self._compute)
+        return await self._cache.embed(list(map(embeddable, texts)), self._compute)
 
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """See :meth:`threadkeep.models.base.ImmediateEmbedder.embed_now`; of questions."""
-        texts = [embeddable(text) for text in texts]
+        texts = list(map(embeddable, texts))
         vectors = self._cache.get_all(texts)
         encode = self._batches.encode
         if vectors is not None or encode is None or sum(map(len, texts)) > MAX_CHARACTERS_NOW:

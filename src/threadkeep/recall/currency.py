@@ -24,7 +24,8 @@ from threadkeep.memories.kinds import family
 from threadkeep.memories.models import ASKED, SAID, Memory, recallable
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in
-from threadkeep.text.claims import FEATURES, asks_for_several, compare
+from threadkeep.search.query import asks_for_several
+from threadkeep.text.claims import FEATURES, compare
 from threadkeep.text.semantics import normalised
 from threadkeep.text.slots import slot_of
 

@@ -132,7 +132,7 @@ class RecallRequest:
         budget_tokens: Upper bound for the text, by :func:`~threadkeep.recall.packing.estimate_tokens`.
         max_facts: At most so many memories that are no episodes.
         max_episodes: At most so many episodes.
-        timeout: How long recall may take.
+        timeout: How long recall may take; ``None``: as long as the budget of the application's turns says.
         read_scopes: Shared scopes that are read beside the owner's memory; granted by the application.
 
     Raises:
@@ -148,7 +148,7 @@ class RecallRequest:
     budget_tokens: int = DEFAULT_BUDGET_TOKENS
     max_facts: int | None = None
     max_episodes: int | None = None
-    timeout: timedelta = DEFAULT_TIMEOUT
+    timeout: timedelta | None = None
     read_scopes: tuple[Owner, ...] = ()
     _query: Query | None = None
 
@@ -163,6 +163,11 @@ class RecallRequest:
         if self._query is None:
             self._query = parse(self.question)
         return self._query
+
+    @property
+    def seconds(self) -> float:
+        """The timeout in seconds."""
+        return (DEFAULT_TIMEOUT if self.timeout is None else self.timeout).total_seconds()
 
     @cached_property
     def shown(self) -> frozenset[str]:
@@ -287,8 +292,8 @@ class RecallService:
         """
         progress = _Progress(select=lambda: packer_for(_block(request, None)))
         try:
-            progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
-            async with AnswerTimeout(request.timeout.total_seconds()):
+            progress.until = asyncio.get_running_loop().time() + request.seconds
+            async with AnswerTimeout(request.seconds):
                 if request.read_scopes and self._scopes is not None:
                     await self._scopes().require(request.read_scopes)
                 packer = await self._filled(request, progress)
@@ -390,7 +395,7 @@ class RecallService:
                 query,
                 prefixes=scope["prefixes"],
                 limit=scope["limit"],
-                embed_seconds=_EMBEDDING_SHARE * request.timeout.total_seconds(),
+                embed_seconds=_EMBEDDING_SHARE * request.seconds,
             )
             ranking = await self._search.rank(owner.partition, prepared, **scope)
             progress.degraded.extend(part for part in ranking.degraded if part not in progress.degraded)

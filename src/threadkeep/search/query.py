@@ -520,6 +520,21 @@ def asks_about_questions(question: str) -> bool:
     return _ABOUT_QUESTIONS.search(question) is not None
 
 
+_ASKS_FOR_SEVERAL: Final = re.compile(
+    r"""(?ix)\b(?:which|what|whose)\ (?:\w+\ )?(?:\w{2,}(?<![isu])s|children|people|kids)\ (?:do|are|have|did|am|were|can|should|must|in|on|at)\b
+    | \b(?:do|are|did|were|have)\ (?:(?:my|our|the|both|all)\ ){1,2}(?:[\w-]+\ ){0,2}?(?:\w{2,}(?<![isu])s|children|people|kids)\b
+    | ^\W*(?:please\ )?(?:list|name|tell|state|describe|enumerate)\b | \b(?:both|all|each|every(?:thing)?)\b | \bwho\ are\b
+    | \bwelche\ \w+(?:en|er|te|ve|s)\b | \b(?:sind|haben|\w{3,}en)\ (?:meine|unsere|die|beide)\b
+    | \bquel(?:le)?s\b | \b(?:mes|nos)\ \w+s\b | \bcuáles\b | \bqué\ \w+s\b | \b(?:mis|nuestros|nuestras)\ \w+s\b
+    | \bquais\b | \bque\ \w+s\b | \b(?:meus|minhas|nossos|nossas)\ \w+s\b"""
+)
+
+
+def asks_for_several(question: str) -> bool:
+    """Return whether *question* asks for several things, as ``Which languages do I speak?`` does."""
+    return len(question) <= _LONGEST and _ASKS_FOR_SEVERAL.search(straight(question)) is not None
+
+
 def _core(word: str) -> str:
     """Return *word* without the signs around it."""
     return word if word.isalnum() else _AROUND.sub("", word)  # most words have none, and are not looked through

@@ -300,15 +300,6 @@ _RELATIVES: Final[Mapping[str, str]] = {
 }
 """Relatives, companions and pets in six languages: people and animals of whom a user has one or several."""
 
-_ASKS_FOR_SEVERAL: Final = re.compile(
-    r"""(?ix)\b(?:which|what|whose)\ (?:\w+\ )?(?:\w{2,}(?<![isu])s|children|people|kids)\ (?:do|are|have|did|am|were|can|should|must|in|on|at)\b
-    | \b(?:do|are|did|were|have)\ (?:(?:my|our|the|both|all)\ ){1,2}(?:[\w-]+\ ){0,2}?(?:\w{2,}(?<![isu])s|children|people|kids)\b
-    | ^\W*(?:please\ )?(?:list|name|tell|state|describe|enumerate)\b | \b(?:both|all|each|every(?:thing)?)\b | \bwho\ are\b
-    | \bwelche\ \w+(?:en|er|te|ve|s)\b | \b(?:sind|haben|\w{3,}en)\ (?:meine|unsere|die|beide)\b
-    | \bquel(?:le)?s\b | \b(?:mes|nos)\ \w+s\b | \bcuáles\b | \bqué\ \w+s\b | \b(?:mis|nuestros|nuestras)\ \w+s\b
-    | \bquais\b | \bque\ \w+s\b | \b(?:meus|minhas|nossos|nossas)\ \w+s\b"""
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -411,11 +402,6 @@ def compare(newer: str, older: str) -> tuple[float, ...]:
         new.of_speaker and old.of_speaker,
         new.elliptical,
     )
-
-
-def asks_for_several(question: str) -> bool:
-    """Return whether *question* asks for several things, as ``Which languages do I speak?`` does."""
-    return len(question) <= _MAX_CHARACTERS and _ASKS_FOR_SEVERAL.search(straight(question)) is not None
 
 
 def _names(sentences: list[list[str]]) -> Iterator[str]:

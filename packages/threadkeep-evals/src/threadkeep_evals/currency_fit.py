@@ -25,8 +25,9 @@ from threadkeep.identity import Owner
 from threadkeep.memories.codec import recalled_namespaces
 from threadkeep.recall.currency import NUMBERS, pairs_of, statements
 from threadkeep.recall.selection import COMPARED, CONSIDERED
+from threadkeep.search.query import asks_for_several
 from threadkeep.testing.clock import START
-from threadkeep.text.claims import FEATURES, asks_for_several, compare
+from threadkeep.text.claims import FEATURES, compare
 from threadkeep_evals.replay import ReplayClock
 from threadkeep_evals.rig import open_for_replay
 
