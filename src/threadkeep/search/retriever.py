@@ -244,17 +244,18 @@ class Retriever:
         Raises:
             StorageError: The storage could not be read.
         """
-        embeds = vector is None and method != "lexical" and self._embedder is not None
         if method == "lexical":
             vector = None
-        entry, vectors = await self._current_beside(
-            partition, query, method, embeds=embeds, dims=_dims(vector), seconds=embed_seconds
-        )
+        embedder = self._embedder if vector is None and method != "lexical" else None
+        if embedder is None:
+            entry, vectors = await self._current(partition, _dims(vector)), None
+        else:
+            entry, vectors = await self._current_beside(partition, query, method, embedder, seconds=embed_seconds)
         if entry.published is None:
             msg = "An index has no snapshot after it was loaded."
             raise AssertionError(msg)
         position, snapshot = entry.published
-        degraded = (EMBEDDER,) if embeds and vectors is None else ()
+        degraded = (EMBEDDER,) if embedder is not None and vectors is None else ()
         aspect: NDArray[np.float32] | None = None
         if vectors is not None:
             vector, aspect = _parts(vectors)
@@ -433,18 +434,15 @@ class Retriever:
         partition: Partition,
         query: Query,
         method: Method,
+        embedder: Embedder,
         *,
-        embeds: bool,
-        dims: int | None,
         seconds: float | None,
     ) -> tuple[CachedIndex, NDArray[np.float32] | None]:
         """Return the current index of *partition*, and the vectors of *query*, which are computed meanwhile."""
-        if not embeds or self._embedder is None:
-            return await self._current(partition, dims), None
         embed = partial(self._embed, questions=True, within=seconds)
         known, whole = self._cache.get(partition), method != "hybrid"
         texts = query.texts_to_embed(known.index.snapshot.participants if known else (), whole=whole)
-        dims = self._embedder.dims
+        dims = embedder.dims
         if known is not None and self._fits(known, dims) and self._current_snapshot(known) is not None:
             entry, vectors = known, await embed(texts)  # the common case: a task would be a waste
         else:
