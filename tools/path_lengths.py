@@ -27,13 +27,13 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1570),
+    "agent turn": (61, 1565),
     "learn one sentence": (50, 1300),
-    "warm recall": (39, 300),
+    "warm recall": (37, 298),
     "list memories": (14, 74),
-    "forget a memory": (28, 438),
-    "store put": (16, 128),
-    "warm store search": (25, 183),
+    "forget a memory": (27, 436),
+    "store put": (16, 127),
+    "warm store search": (25, 180),
     "store get": (12, 41),
     "checkpoint put": (15, 100),
     "checkpoint get": (13, 97),
