@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
+from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import SlotNotFoundError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from tests.documents.samples import archive, encrypted_office, pdf
 from tests.processes import PIPE, run_python, start_python
 from threadkeep.cli.main import app

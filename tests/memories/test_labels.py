@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
+from tests.command_line import CliRunner
 from threadkeep.cli.main import app
 from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError

@@ -15,10 +15,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import threadkeep
 from tests.capture.world import FailingExtractor
+from tests.command_line import CliRunner
 from tests.moving.conversation_files import START, chatgpt, claude, slack, whatsapp, write_json, write_zip
 from tests.processes import PIPE, start_python
 from threadkeep.cli.main import app
