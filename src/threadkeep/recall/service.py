@@ -237,15 +237,7 @@ class RecallService:
         """
         return await self.run(
             RecallRequest(
-                question,
-                owner,
-                thread_id,
-                messages,
-                budget_tokens=budget_tokens,
-                max_facts=max_facts,
-                max_episodes=max_episodes,
-                timeout=timeout,
-                read_scopes=read_scopes,
+                question, owner, thread_id, messages, budget_tokens, max_facts, max_episodes, timeout, read_scopes
             )
         )
 
