@@ -26,10 +26,13 @@ if TYPE_CHECKING:
 SENTENCES: Final = (
     "sentences_personal",
     "sentences_work",
+    "sentences_second_english",
+    "sentences_chatty",
     "sentences_many_users",
     "sentences_plain",
     "sentences_usual",
     "sentences_other_languages",
+    "sentences_four_languages",
     "sentences_german_french",
     "sentences_spanish_portuguese",
 )
