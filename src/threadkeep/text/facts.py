@@ -13,6 +13,7 @@ what is in doubt is left to the episode.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from operator import methodcaller
 from typing import Final, NamedTuple
@@ -303,22 +304,20 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
     if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0])):
         return ()
+    whole = Statement(text, _score(text))
     if len(clauses) > 1:
-        found = [(clause, _score(clause)) for clause in clauses]
-        standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
-        if len(standing) < len(clauses):
-            if (whole := _score(text)) >= MIN_SCORE:
-                return (Statement(text, whole),)
-            if not _is_nearly_kept(text):
-                return ()
-        return () if _refused(straight(text)) else tuple(standing)
-    score = _score(text)
-    if score >= MIN_SCORE:
-        return (Statement(text, score),)
-    if not _is_nearly_kept(text):
+        standing = _worth_keeping(clauses)
+        if len(standing) == len(clauses) or (whole.score < MIN_SCORE and _is_nearly_kept(text)):
+            return () if _refused(straight(text)) else standing
+    if whole.score >= MIN_SCORE:
+        return (whole,)
+    if len(clauses) > 1 or not _is_nearly_kept(text):
         return ()
-    parts = _first_and_own_part(_without_lead(plain(sentence))[0])
-    return tuple([Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1])
+    return _worth_keeping(_first_and_own_part(_without_lead(plain(sentence))[0]))[:1]
+
+
+def _worth_keeping(parts: Iterable[str]) -> tuple[Statement, ...]:
+    return tuple(Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE)
 
 
 def _is_nearly_kept(text: str) -> bool:
@@ -445,11 +444,10 @@ _SUBORDINATE: Final = re.compile(
 _TURNS: Final = re.compile(
     r"(?i)\b(?:not|wish|joke|joking|kidding|said|says|told|except|unless|if|or|nor|but|never|almost|nearly|haha|lol|would|used to)\b|[\"“]"
 )
-_INTRODUCED: Final = re.compile(
-    r"""(?ix):(?!\d)(?=.*\b(?:i|i'\w+|me|my|mine|we|we'\w+|us|our
-    |ich|mir|mich|meine?[rmns]?|wir|unsere?[rmns]?|je|j'|moi|mon|ma|mes|nous|notre|nos|yo|mis?|nosotros|eu|meus?|minhas?|nós|nossos?|nossas?|io|mi[oae]|miei)\b)"""
+_COLON: Final = re.compile(r":(?!\d)")
+_OWN_WORDS: Final = re.compile(
+    r"(?i)\b(?:i|me|my|mine|we|us|our|ich|mir|mich|meine?[rmns]?|wir|unsere?[rmns]?|je|j'|moi|mon|ma|mes|nous|notre|nos|yo|mis?|nosotros|eu|meus?|minhas?|nós|nossos?|nossas?|io|mi[oae]|miei)\b"
 )
-"""Where a person speaks of themselves after a colon, it may be another one: ``The customer writes: I have waited …``."""
 _OWN_SUBJECT: Final = re.compile(r", (?=(?:I|I'm|I've|my|we|we're|we've|our)\b)")
 
 
@@ -513,8 +511,9 @@ def _with_verb(said: str) -> str:
 
 
 def _is_introduced(text: str) -> bool:
-    """Return whether a colon introduces words of a person, who need not be the one who wrote *text*."""
-    return _INTRODUCED.search(text) is not None
+    """Return whether a colon introduces what a person, perhaps another, says of themselves: ``The customer writes: I have waited …``."""
+    colon = _COLON.search(text)
+    return colon is not None and _OWN_WORDS.search(text, colon.end()) is not None
 
 
 def _is_withdrawn(sentence: str) -> bool:
