@@ -52,6 +52,11 @@ _OWN: Final = words(
     io mio mia miei mie noi nostro nostra nostri nostre
     """
 )
+_THE_USER: Final = re.compile(
+    r"(?i)\b(?:the user(?:'s)?|user's|(?:der|die|dem|den|des) (?:be)?nutzer(?:s|in)?|l'utilisat(?:eur|rice)"
+    r"|(?:el|la|del|al) usuari[oa]|d?[oa] (?:usuári[oa]|utilizadora?))(?!\w)"
+)
+"""What agents call the one who owns the memory when they search it: ``What are the user's working hours?``"""
 _DATIVE: Final = re.compile(
     r"(?i)\b(?:(?:give|show|tell|teach|help|write|send|make|get|find|let|draw|explain|suggest|recommend|list|spell|translate|remind|bring|hand|offer|walk|guide|assist|convince|correct|quiz|ask|excuse|forgive|answer)\s+(?:to\s+|it\s+to\s+)?(?:me|us)\b(?!\s+(?:my|about my|of my|who i|what i|where i|when i|which))"
     r"|let's|(?:explain|show|describe|recommend|suggest|say)\b[^.?!]{0,40}\bto me\b"
@@ -215,6 +220,8 @@ def question_kind(text: str) -> QuestionKind:
     said = [one for one in _SENTENCE.split(straight(text).strip()) if one.strip()][:_MAX_SENTENCES]
     kinds: list[QuestionKind] = [_kind(one.strip()) for one in said]
     kind = min(kinds, key=_FIRST.index) if kinds else "task"
+    if kind == "task" and _THE_USER.search(text):
+        return "near"
     # "My build hangs. What do we use there?" asks about what was just told.
     told = [one for one, each in zip(said, kinds, strict=True) if each != "own"]
     return "problem" if kind in ("own", "open") and any(_PROBLEM.search(one) for one in told) else kind

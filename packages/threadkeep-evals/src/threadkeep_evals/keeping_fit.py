@@ -8,9 +8,7 @@ for each bank what a fit to the others finds in it: precision and recall at seve
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,6 +17,7 @@ import numpy as np
 from threadkeep.text import keeping
 from threadkeep.text.facts import score_by_rules
 from threadkeep_evals.data_banks import read_bank
+from threadkeep_evals.regression import Features, Regression, encoded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,8 +51,6 @@ KEEP: Final = "keep"
 _PENALTY: Final = 2.0
 _LEAST_SENTENCES: Final = 2
 """Features of fewer sentences have no weight."""
-_STEPS: Final = 12
-_INNER_STEPS: Final = 60
 _THRESHOLDS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
 
 
@@ -89,69 +86,18 @@ def stated(bank: str) -> Iterator[Sentence]:
         yield Sentence(one if isinstance(one, str) else one["text"], keep=False, bank=bank)
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The features of sentences, as a sparse matrix of ones.
-
-    Attributes:
-        columns: The numbers of the weights, of one sentence after the other.
-        rows: The number of the sentence of each.
-        sentences: How many there are.
-    """
-
-    columns: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    sentences: int
-
-    @classmethod
-    def of(cls, texts: Sequence[str], *, least: int = 1) -> Features:
-        """Return the features of *texts* that at least so many of them have."""
-        found = [sorted(keeping.buckets(text, score_by_rules(text))) for text in texts]
-        counted = Counter(bucket for each in found for bucket in each)
-        kept = [[bucket for bucket in each if counted[bucket] >= least] for each in found]
-        rows = np.repeat(np.arange(len(kept)), [len(each) for each in kept])
-        return cls(np.array([bucket for each in kept for bucket in each], np.intp), rows, len(kept))
-
-    def times(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of the weights of each sentence."""
-        return np.bincount(self.rows, weights[self.columns], minlength=self.sentences).astype(np.float64, copy=False)
-
-    def back(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the sum of the values of the sentences that have each feature."""
-        return np.bincount(self.columns, values[self.rows], minlength=keeping.BUCKETS).astype(np.float64, copy=False)
+def features_of(sentences: Sequence[Sentence], *, least: int = 1) -> Features:
+    """Return the features of *sentences* that at least so many of them have."""
+    found = [keeping.buckets(one.text, score_by_rules(one.text)) for one in sentences]
+    return Features.of(found, keeping.BUCKETS, least=least)
 
 
 def fit(sentences: Sequence[Sentence]) -> NDArray[np.float64]:
-    """Return the weights of a logistic regression with a penalty on their squares, by Newton's method."""
-    features = Features.of([one.text for one in sentences], least=_LEAST_SENTENCES)
+    """Return the weights of a logistic regression."""
+    features = features_of(sentences, least=_LEAST_SENTENCES)
     labels = np.array([one.keep for one in sentences], float)
-    weights = np.zeros(keeping.BUCKETS)
-    for _ in range(_STEPS):
-        expected = 1 / (1 + np.exp(-features.times(weights)))
-        gradient = features.back(expected - labels) + _PENALTY * weights
-        weights -= _solved(features, expected * (1 - expected), gradient)
-    return weights
-
-
-def _solved(features: Features, curvature: NDArray[np.float64], gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the step of Newton's method, by conjugate gradients."""
-    step, rest = np.zeros_like(gradient), gradient.copy()
-    direction, size = rest.copy(), float(rest @ rest)
-    for _ in range(_INNER_STEPS):
-        if size < 1e-9:  # noqa: PLR2004 - nothing is left to solve
-            break
-        bent = features.back(curvature * features.times(direction)) + _PENALTY * direction
-        length = size / float(direction @ bent)
-        step += length * direction
-        rest -= length * bent
-        before, size = size, float(rest @ rest)
-        direction = rest + size / before * direction
-    return step
-
-
-def encoded(weights: NDArray[np.float64]) -> bytes:
-    """Return the weights as they are stored."""
-    return np.clip(np.round(weights * keeping.SCALE), -128, 127).astype(np.int8).tobytes()
+    penalty = np.full(keeping.BUCKETS, _PENALTY)
+    return Regression(features.times, features.back, labels, np.ones_like(labels), penalty).fit()
 
 
 def report(bank: str, odds: NDArray[np.float64], labels: NDArray[np.bool_]) -> str:
@@ -169,10 +115,10 @@ def main(arguments: Sequence[str]) -> None:
     for bank in SENTENCES:
         others = fit([one for one in sentences if one.bank != bank])
         asked = [one for one in sentences if one.bank == bank]
-        odds = Features.of([one.text for one in asked]).times(others)
+        odds = features_of(asked).times(others)
         print(report(bank, odds, np.array([one.keep for one in asked])))  # noqa: T201 - a command
     path = Path(arguments[0]) if arguments else Path(keeping.__file__).with_name(keeping.FILE)
-    path.write_bytes(encoded(fit(sentences)))
+    path.write_bytes(encoded(fit(sentences), keeping.SCALE))
 
 
 if __name__ == "__main__":
