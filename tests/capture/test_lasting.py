@@ -35,6 +35,20 @@ def test_part_of_a_sentence_may_stand_alone(sentence: str, statement: str):
     assert kept(sentence) == [statement]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "is_kept"),
+    [
+        ("Citizenship test: 14 November.", True),
+        ("For the record, we're a small bakery: two ovens, four staff, one van.", True),
+        ("The tenant writes: I live in the flat on the third floor.", False),
+        ("Der Mieter schreibt: Ich wohne seit 2012 im dritten Stock.", False),
+    ],
+)
+def test_what_a_person_says_of_themselves_after_a_colon_is_not_kept(sentence: str, is_kept: bool):
+    """The person may be another one."""
+    assert bool(kept(sentence)) == is_kept
+
+
 @pytest.mark.parametrize(("text", "facts"), [("I love mondays. Not.", []), ("I love jazz. Really.", ["I love jazz."])])
 def test_what_the_next_sentence_takes_back_is_not_kept(text: str, facts: list[str]):
     """``Not.`` says that it was a joke."""

@@ -111,6 +111,28 @@ def test_question_about_an_arrangement(text: str):
 @pytest.mark.parametrize(
     "text",
     [
+        "What are the user's working hours?",
+        "Is the user a smoker?",
+        "user's dietary preferences",
+        "In welcher Stadt wohnt der Nutzer?",
+        "Comment l'utilisateur va-t-il au travail ?",
+        "¿Dónde vive la usuaria?",
+        "Onde mora o usuário?",
+    ],
+)
+def test_question_of_an_agent_about_the_user(text: str):
+    """An agent that searches the memory calls its owner so; a program may have users, too."""
+    assert question_kind(text) == "near"
+
+
+@pytest.mark.parametrize("text", ["Write SQL that counts the user's orders.", "List users by age.", "What is a user?"])
+def test_users_of_a_program_are_not_the_user(text: str):
+    assert question_kind(text) in {"task", "order"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "My parser throws an exception, why?",
         "How do I sort an array?",
         "Can I use null here?",

@@ -309,9 +309,10 @@ def statements(sentence: str) -> tuple[Statement, ...]:
             return () if _refused(straight(text)) else standing
     if whole.score >= MIN_SCORE:
         return (whole,)
-    if len(clauses) > 1 or not _is_nearly_kept(text):
+    said = _without_lead(plain(sentence))[0]
+    if len(clauses) > 1 or not _is_nearly_kept(said):
         return ()
-    return _worth_keeping(_first_and_own_part(_without_lead(plain(sentence))[0]))[:1]
+    return _worth_keeping(_first_and_own_part(said))[:1]
 
 
 def _worth_keeping(parts: Iterable[str]) -> tuple[Statement, ...]:
