@@ -36,6 +36,7 @@ SENTENCES: Final = (
     "sentences_spanish_portuguese",
 )
 HELD_OUT: Final = "sentences_held_out"
+HELD_OUT_LATER: Final = "sentences_held_out_second"
 STATEMENTS: Final = (
     "statements_dev",
     "statements_held_out",
@@ -51,7 +52,7 @@ KEEP: Final = "keep"
 _PENALTY: Final = 2.0
 _LEAST_SENTENCES: Final = 2
 """Features of fewer sentences have no weight."""
-_THRESHOLDS: Final = (0.0, 0.5, 1.0, 1.5, 2.0)
+_THRESHOLDS: Final = (0.0, 1.0, 1.5, 2.0, 2.5)
 
 
 class Sentence(NamedTuple):
