@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from threadkeep.concurrency import AnswerTimeout
-from threadkeep.errors import StorageError
+from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.owner_items import OwnerItems
 from threadkeep.gateway.problems import ProblemError
@@ -161,23 +161,25 @@ class KeyClaim:
         """Renew the claim no longer."""
         self._renewing.cancel()
 
-    async def _end(self, write: Coroutine[Any, Any, None], failure: str) -> None:
+    async def _end(self, write: Awaitable[object], failure: str) -> None:
         self.stop()
         await asyncio.gather(self._renewing, return_exceptions=True)  # it may be writing
-        await self._try(write, failure)
+        await try_write(write, f"{failure}, of a request with an Idempotency-Key")
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(RENEW_SECONDS)
             put = self._items.put(self._key, self._value, minutes=CLAIM_MINUTES)
-            await self._try(put, "The claim was not renewed")
+            await try_write(put, "The claim of a request with an Idempotency-Key was not renewed")
 
-    async def _try(self, write: Coroutine[Any, Any, None], failure: str) -> None:
-        try:
-            async with AnswerTimeout(STORAGE_SECONDS):
-                await write
-        except (StorageError, TimeoutError) as error:
-            log.warning("%s, of a request with an Idempotency-Key: %s", failure, error)
+
+async def try_write(write: Awaitable[object], failure: str) -> None:
+    """Await what need not be written; if it fails, or takes :data:`STORAGE_SECONDS`, the log says *failure* and why."""
+    try:
+        async with AnswerTimeout(STORAGE_SECONDS):
+            await write
+    except (ThreadkeepError, TimeoutError) as error:
+        log.warning("%s: %s", failure, error)
 
 
 class IdempotentRoute(APIRoute):

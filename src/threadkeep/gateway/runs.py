@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from threadkeep.clock import SystemClock
-from threadkeep.concurrency import AnswerTimeout
 from threadkeep.documents.reader import CHILDREN
 from threadkeep.errors import (
     NothingToResumeError,
@@ -28,7 +27,7 @@ from threadkeep.errors import (
 from threadkeep.gateway.bodies import learnt_of
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
-from threadkeep.gateway.idempotency import STORAGE_SECONDS, RequestKey
+from threadkeep.gateway.idempotency import RequestKey, try_write
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_keys import RunKeys
@@ -539,7 +538,7 @@ class RunRegistry:
         """Note the end of the run in the list of threads; delete a thread that was made for it."""
         threads = self._tk.for_owner(run.owner).threads
         if run.request.temporary:
-            await _try(threads.delete([run.thread_id]), "The thread of a run without one is left")
+            await try_write(threads.delete([run.thread_id]), "The thread of a run without one is left")
         elif run.began.is_set():  # otherwise it was refused, and the thread is as it was
             await self._note(run, status)
 
@@ -551,7 +550,7 @@ class RunRegistry:
         noted: Literal["idle", "interrupted", "error"] = status if status in ("interrupted", "error") else "idle"
         threads = self._tk.for_owner(request.owner).threads
         note = threads.note_turn(request.thread_id, question=request.message or "", status=noted, memory=request.memory)
-        await _try(note, "A turn is not noted in the list of threads")
+        await try_write(note, "A turn is not noted in the list of threads")
 
     async def _learn(self, run: ChatRun) -> None:
         """Tell what was learnt from the turn, once it was."""
@@ -592,12 +591,3 @@ def _failure_of(run: ChatRun, error: Exception) -> Exception | None:
     if not isinstance(error, ThreadkeepError):
         log.exception("A run failed.")
     return error if run.stop is None else None  # of a stopped run writes are refused, as another has its thread
-
-
-async def _try(write: Awaitable[object], failure: str) -> None:
-    """Await what a run need not have; if it fails, the log says so."""
-    try:
-        async with AnswerTimeout(STORAGE_SECONDS):
-            await write
-    except (ThreadkeepError, TimeoutError) as error:
-        log.warning("%s: %s", failure, error)
