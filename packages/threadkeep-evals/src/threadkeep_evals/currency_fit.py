@@ -28,6 +28,7 @@ from threadkeep.recall.selection import COMPARED, CONSIDERED
 from threadkeep.search.query import asks_for_several
 from threadkeep.testing.clock import START
 from threadkeep.text.claims import FEATURES, compare
+from threadkeep_evals.regression import Regression
 from threadkeep_evals.replay import ReplayClock
 from threadkeep_evals.rig import open_for_replay
 
@@ -45,7 +46,6 @@ _FINISHED: Final = 0.5
 _WEIGHT_OF_OTHERS: Final = 6.0
 """The pairs that no question asks for count together as much as so many pairs an item, at each size."""
 _PENALTY: Final = 6.0
-_STEPS: Final = 60
 _ROUNDS: Final = 3
 """So often it is decided which of the later statements outdates one, first by the cosines, then by the last weights."""
 _TWO_DAYS: Final = timedelta(days=2)
@@ -212,16 +212,10 @@ def _changes(found: Sequence[Examples]) -> list[list[int]]:
 def _regression(
     rows: NDArray[np.float64], labels: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the coefficients by Newton's method, with a penalty on the squares of all but the first."""
-    found = np.zeros(rows.shape[1])
+    """Return the coefficients, with a penalty on the squares of all but the first."""
     penalty = np.full(rows.shape[1], _PENALTY)
     penalty[0] = 1e-6
-    for _ in range(_STEPS):
-        expected = 1 / (1 + np.exp(-rows @ found))
-        gradient = rows.T @ (weights * (expected - labels)) + penalty * found
-        curvature = (rows * (weights * expected * (1 - expected))[:, None]).T @ rows + np.diag(penalty)
-        found -= np.linalg.solve(curvature, gradient)
-    return found
+    return Regression(rows.__matmul__, rows.T.__matmul__, labels, weights, penalty).fit()
 
 
 async def _find_in_files(paths: Sequence[Path]) -> list[Examples]:
