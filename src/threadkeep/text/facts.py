@@ -302,17 +302,15 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
     if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0])):
         return ()
-    whole = Statement(text, _score(text))
+    standing = _worth_keeping(clauses) if len(clauses) > 1 else ()
+    if standing and len(standing) == len(clauses):
+        return () if _refused(straight(text)) else standing
+    if (score := _score(text)) >= MIN_SCORE:
+        return (Statement(text, score),)
     if len(clauses) > 1:
-        standing = _worth_keeping(clauses)
-        if len(standing) == len(clauses) or (whole.score < MIN_SCORE and _is_nearly_kept(text)):
-            return () if _refused(straight(text)) else standing
-    if whole.score >= MIN_SCORE:
-        return (whole,)
+        return standing if _is_nearly_kept(text) and not _refused(straight(text)) else ()
     said = _without_lead(plain(sentence))[0]
-    if len(clauses) > 1 or not _is_nearly_kept(said):
-        return ()
-    return _worth_keeping(_first_and_own_part(said))[:1]
+    return _worth_keeping(_first_and_own_part(said))[:1] if _is_nearly_kept(said) else ()
 
 
 def _worth_keeping(parts: Iterable[str]) -> tuple[Statement, ...]:
