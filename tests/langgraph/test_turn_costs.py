@@ -186,7 +186,7 @@ async def test_a_recall_that_waits_fills_one_block(
 
 
 async def test_waiting_for_another_worker_reads_no_unchanged_record(tmp_path: Path):
-    """A gateway whose workers are other processes waits five seconds after each turn."""
+    """A gateway waits five seconds after each turn if its workers are other processes."""
     tk, storage, _, _ = opened(tmp_path, capture_workers=0)
     async with tk:
         receipt = await tk.capture([("user", "I live in Lisbon.")], owner=USER, thread_id="t")
