@@ -182,7 +182,7 @@ class TestOverload:
         self, open_gateway: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ):
         """A queue of this process is no time of the storage: the thread of a run without one is deleted."""
-        monkeypatch.setattr("threadkeep.gateway.runs.STORAGE_SECONDS", 0.05)
+        monkeypatch.setattr("threadkeep.gateway.idempotency.STORAGE_SECONDS", 0.05)
         release, calls = asyncio.Event(), itertools.count()
         gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)), url=postgres_url)
         gate: Any = gateway.tk.app.storage.gate
