@@ -59,6 +59,22 @@ class HeldExtractor:
         return await LocalExtractor().extract(turn, known)
 
 
+@dataclass(eq=False)
+class UnavailableOnce:
+    """Finds the storage away at the first turn."""
+
+    asked: int = 0
+    name: str = "unavailable once"
+    uses_known: bool = False
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        self.asked += 1
+        if self.asked == 1:
+            msg = "The storage is away."
+            raise StorageUnavailableError(msg)
+        return await LocalExtractor().extract(turn, known)
+
+
 async def taken_by_one_who_died(
     storage: InMemoryStorage, clock: FrozenClock, *, terms: QueueTerms | None = None, worker: str = "the dead one"
 ) -> None:
@@ -171,6 +187,26 @@ class TestLease:
         await captures.stop()
 
         assert settled.status == "done"
+
+    async def test_drain_waits_for_a_turn_that_was_given_back(self):
+        """A worker that found the storage away gives its turns back for a second; they wait to be learnt from."""
+        clock = SystemClock()
+        storage = InMemoryStorage(clock=clock)
+        extractor = UnavailableOnce()
+        captures = room(storage, clock, extractor=extractor)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        async def given_back() -> bool:
+            (row,) = await rows(storage, ANA, ".turns")
+            return extractor.asked == 1 and "worker" not in row.value
+
+        await captures.start()
+        await until(given_back)
+        drained = await captures.drain(LONG, others=True)
+        await captures.stop()
+
+        assert drained
+        assert await facts(storage) == ["I live in Lisbon"]
 
     async def test_what_kills_every_worker_is_kept_aside(self, storage: InMemoryStorage, clock: FrozenClock):
         """A turn that nobody survives must not end all of them for ever; those behind it are not to blame."""

@@ -102,6 +102,9 @@ MAX_TAKEN: Final = 8
 """How many turns are taken by one commit; each is written anew while the lease goes on."""
 MAX_LISTED: Final = 10_000
 
+GIVEN_BACK: Final = timedelta(seconds=1)
+"""How long a turn waits that its worker could not finish, as the storage was away or other writers were in the way."""
+
 _LIMIT: Final = 200
 _FAR: Final = timedelta(days=36_500)
 
@@ -355,7 +358,7 @@ class Ready:
     Attributes:
         waiting: What may be taken now, the longest waiting first.
         next_at: When something else may be, as far as is known.
-        elsewhere: Whether other workers are at something.
+        elsewhere: Whether other workers are at something, or have just given it back.
     """
 
     waiting: tuple[Waiting, ...] = ()
@@ -413,7 +416,9 @@ def ready(
             moments.append(max(held))
             continue
         free = [(item, record) for item, record in rows if _due(item) <= now or record.worker == worker]
-        moments += [_due(item) for item, record in rows if _due(item) > now and record.worker != worker]
+        later = [_due(item) for item, record in rows if _due(item) > now and record.worker != worker]
+        elsewhere = elsewhere or any(due_at <= now + GIVEN_BACK for due_at in later)
+        moments += later
         if not free:
             continue
         debounced = terms.debounce and hurried is not None and key not in hurried

@@ -16,7 +16,18 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
-from threadkeep.capture.queue import MAX_TAKEN, DueTurns, Engine, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
+from threadkeep.capture.queue import (
+    GIVEN_BACK,
+    MAX_TAKEN,
+    DueTurns,
+    Engine,
+    Outbox,
+    QueueTerms,
+    Ready,
+    TurnClaim,
+    Waiting,
+    key_of,
+)
 from threadkeep.concurrency import Priority, current_priority
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
@@ -149,7 +160,6 @@ class EmbeddedEngine:
 
 
 _LOOK_AGAIN_SECONDS: Final = 0.25
-_BUSY: Final = timedelta(seconds=1)
 _RENEWALS: Final = 3
 """How often a lease is renewed before it would end."""
 _RELEASE_SECONDS: Final = 1.0
@@ -314,14 +324,15 @@ class Queue:
                 task.cancel()
                 await asyncio.wait({task})
             if claim.refs:
-                await self._give_back(claim, delay=timedelta(0) if _cancelled() else _BUSY)
+                await self._give_back(claim, delay=timedelta(0) if _cancelled() else GIVEN_BACK)
 
     async def drain(self, timeout: timedelta, *, others: bool = False) -> bool:
         """Learn from what waits, at most for *timeout*; return whether nothing that may be taken is left.
 
         Args:
             timeout: How long.
-            others: Wait for what other workers are at, too, or take it over when their leases end.
+            others: Wait for what other workers are at, too, or take it over when their leases end; and for what any
+                worker has just given back.
         """
         try:
             async with asyncio.timeout(timeout.total_seconds()):
