@@ -29,6 +29,8 @@ LONGEST_WORK_SECONDS: Final = 0.1
 LOOKS: Final = 2
 """How often all memories are looked at after each kill."""
 LONGEST_SILENCE_SECONDS: Final = 60.0
+TRIES: Final = 1_000
+"""The same turn may be in the hands of many that are killed: after five it would be kept aside, and not learnt from."""
 
 
 def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
@@ -145,5 +147,5 @@ def _kept(url: str, turns: int) -> tuple[Counter[str], Counter[str]]:
 
 
 def _memory(url: str) -> threadkeep.Threadkeep:
-    settings = resolve_settings(url, Settings())
+    settings = resolve_settings(url, Settings().model_copy(update={"capture_tries": TRIES}))
     return threadkeep.open(settings=settings, embedder=HashingEmbedder(), model=ScriptedModel(replies=["Noted."]))
