@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 if TYPE_CHECKING:
     from threadkeep import Forgotten, Memory, Proposal, Recalled, RememberResult, Source
@@ -55,6 +55,12 @@ Comment = Annotated[str, Field(max_length=TEXT_CHARACTERS), AfterValidator(refus
 
 Shown = Annotated[str, BeforeValidator(replace_surrogates)]
 """A text that is sent to a client."""
+
+
+class RequestBody(BaseModel):
+    """What a request takes; an unknown field is refused, as nothing would come of it."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class SourceBody(BaseModel):

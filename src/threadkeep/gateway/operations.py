@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from threadkeep import Source
 from threadkeep.errors import InvalidInputError
@@ -24,6 +24,7 @@ from threadkeep.gateway.bodies import (
     Kind,
     MemoryBody,
     ProposalBody,
+    RequestBody,
     State,
     Statement,
     WhyBody,
@@ -66,13 +67,7 @@ class Caller:
     confirm: Confirm | None = None
 
 
-class Arguments(BaseModel):
-    """What an operation takes; other names are refused."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class SearchArguments(Arguments):
+class SearchArguments(RequestBody):
     """What to search for.
 
     Attributes:
@@ -86,7 +81,7 @@ class SearchArguments(Arguments):
     kind: Kind | None = None
 
 
-class ListArguments(Arguments):
+class ListArguments(RequestBody):
     """Which memories to list.
 
     Attributes:
@@ -100,7 +95,7 @@ class ListArguments(Arguments):
     kind: Kind | None = None
 
 
-class MemoryArguments(Arguments):
+class MemoryArguments(RequestBody):
     """Which memory.
 
     Attributes:
@@ -110,7 +105,7 @@ class MemoryArguments(Arguments):
     memory_id: _Id
 
 
-class RememberArguments(Arguments):
+class RememberArguments(RequestBody):
     """What to remember.
 
     Attributes:
@@ -132,7 +127,7 @@ class CorrectArguments(MemoryArguments):
     text: Annotated[Statement, Field(description="What is true instead.")]
 
 
-class ProposeArguments(Arguments):
+class ProposeArguments(RequestBody):
     """A change for the user to decide on.
 
     Attributes:
@@ -150,7 +145,7 @@ class ProposeArguments(Arguments):
     reason: Comment = ""
 
 
-class ListProposalsArguments(Arguments):
+class ListProposalsArguments(RequestBody):
     """Which proposals to list.
 
     Attributes:
@@ -162,7 +157,7 @@ class ListProposalsArguments(Arguments):
     limit: _Limit = 20
 
 
-class DecideArguments(Arguments):
+class DecideArguments(RequestBody):
     """A decision of the user.
 
     Attributes:

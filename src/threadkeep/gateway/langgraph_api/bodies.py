@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from threadkeep.gateway.bodies import NewId
+from threadkeep.gateway.bodies import NewId, RequestBody
 from threadkeep.gateway.run_models import MultitaskStrategy
 
 StreamMode: TypeAlias = Literal[
@@ -48,13 +48,7 @@ def selected(body: dict[str, Any], names: Collection[str] | None) -> dict[str, A
     return {key: value for key, value in body.items() if names is None or key in names}
 
 
-class Body(BaseModel):
-    """A body without unknown fields."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class CheckpointBody(Body):
+class CheckpointBody(RequestBody):
     """A checkpoint of a thread."""
 
     thread_id: str | None = None
@@ -63,7 +57,7 @@ class CheckpointBody(Body):
     checkpoint_map: dict[str, Any] | None = None
 
 
-class PlacedBody(Body):
+class PlacedBody(RequestBody):
     """A body that names a checkpoint, by all its keys or by its id alone."""
 
     checkpoint: CheckpointBody | None = None
@@ -78,19 +72,19 @@ def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
-class SendBody(Body):
+class SendBody(RequestBody):
     """A node to go to, with an input of its own."""
 
     node: str
     input: Any = None
 
 
-class CommandBody(Body):
+class CommandBody(RequestBody):
     """What a run continues with, instead of an input."""
 
     update: dict[str, Any] | list[tuple[str, Any]] | None = None
     resume: Any = None
-    goto: Annotated[list[SendBody | str], BeforeValidator(lambda goto: _as_list(goto) if goto else [])] = []
+    goto: Annotated[tuple[SendBody | str, ...], BeforeValidator(lambda goto: _as_list(goto) if goto else ())] = ()
 
     @model_validator(mode="after")
     def _require_part(self) -> Self:
@@ -100,15 +94,15 @@ class CommandBody(Body):
         return self
 
 
-class ConfigBody(Body):
+class ConfigBody(RequestBody):
     """The config of a run."""
 
-    tags: list[str] = []
+    tags: list[str] = Field(default=[])
     recursion_limit: int | None = Field(default=None, ge=1, le=10_000)
     max_concurrency: int | None = Field(default=None, ge=1)
     run_name: str | None = None
-    metadata: Metadata = {}
-    configurable: Keys = {}
+    metadata: Metadata = Field(default={})
+    configurable: Keys = Field(default={})
 
 
 class GraphRunBody(PlacedBody):
@@ -144,7 +138,7 @@ class GraphRunBody(PlacedBody):
         return self
 
 
-class GraphThreadBody(Body):
+class GraphThreadBody(RequestBody):
     """A thread to create."""
 
     thread_id: NewId | None = None
@@ -152,13 +146,13 @@ class GraphThreadBody(Body):
     if_exists: Literal["raise", "do_nothing"] | None = None
 
 
-class MetadataBody(Body):
+class MetadataBody(RequestBody):
     """A change of a thread."""
 
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = Field(default={})
 
 
-class CountBody(Body):
+class CountBody(RequestBody):
     """Which threads to count."""
 
     metadata: dict[str, Any] | None = None
@@ -166,7 +160,7 @@ class CountBody(Body):
     status: ThreadStatus | None = None
 
 
-class PageBody(Body):
+class PageBody(RequestBody):
     """Which rows to show, in which order, and what of each."""
 
     limit: Page = 10
@@ -182,7 +176,7 @@ class SearchBody(CountBody, PageBody):
     sort_by: SortBy | None = None
 
 
-class StateAtBody(Body):
+class StateAtBody(RequestBody):
     """Which state to read."""
 
     checkpoint: CheckpointBody
@@ -197,7 +191,7 @@ class UpdateBody(PlacedBody):
     as_node: str | None = None
 
 
-class StatesBody(Body):
+class StatesBody(RequestBody):
     """Which states to list."""
 
     limit: Page = 10

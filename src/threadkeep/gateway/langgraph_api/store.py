@@ -10,8 +10,9 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
+from threadkeep.gateway.bodies import RequestBody
 from threadkeep.gateway.inputs import Reader, Writer, approver, client_of
-from threadkeep.gateway.langgraph_api.bodies import Body, Offset, Page
+from threadkeep.gateway.langgraph_api.bodies import Offset, Page
 from threadkeep.gateway.langgraph_api.states import answer
 from threadkeep.gateway.owner_items import is_internal
 from threadkeep.gateway.principals import Principal
@@ -24,7 +25,7 @@ MEMORIES: Final = "memories"
 """The root of the memories: what an agent uses."""
 
 
-class PutBody(Body):
+class PutBody(RequestBody):
     """An item to write."""
 
     namespace: tuple[str, ...]
@@ -34,14 +35,14 @@ class PutBody(Body):
     ttl: float | None = None
 
 
-class DeleteBody(Body):
+class DeleteBody(RequestBody):
     """An item to delete."""
 
     namespace: tuple[str, ...] = ()
     key: str
 
 
-class ItemsBody(Body):
+class ItemsBody(RequestBody):
     """Which items to list."""
 
     namespace_prefix: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class ItemsBody(Body):
     refresh_ttl: bool | None = None
 
 
-class NamespacesBody(Body):
+class NamespacesBody(RequestBody):
     """Which namespaces to list."""
 
     prefix: tuple[str, ...] | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from threadkeep.gateway.auth import require
-from threadkeep.gateway.bodies import ID_CHARACTERS, Shown, refuse_nul
+from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown, refuse_nul
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import ItemId, Limit
 from threadkeep.gateway.principals import Principal
@@ -28,14 +28,12 @@ router = APIRouter(prefix="/admin/owners", tags=["admin"], route_class=Idempoten
 Administrator = Annotated[Principal, Depends(require("admin"))]
 
 
-class ReasonBody(BaseModel):
+class ReasonBody(RequestBody):
     """Why an administrator acts.
 
     Attributes:
         reason: Shown in the owner's audit.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     reason: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]
 

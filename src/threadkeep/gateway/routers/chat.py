@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import APIRouter, Header, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, refuse_nul
+from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, RequestBody, refuse_nul
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
@@ -72,7 +72,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-class ChatBody(BaseModel):
+class ChatBody(RequestBody):
     """A turn.
 
     Attributes:
@@ -82,8 +82,6 @@ class ChatBody(BaseModel):
         memory: Whether the agent uses and learns memories in this turn.
         on_disconnect: Whether the run continues if the client disconnects.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     message: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARACTERS), AfterValidator(refuse_nul)]
     thread_id: NewId | None = None

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
+from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown
 from threadkeep.gateway.inputs import ItemId, Reader, Writer, client_of
 from threadkeep.gateway.problems import ProblemError
 
@@ -51,14 +51,12 @@ class CredentialsBody(BaseModel):
     credentials: list[CredentialBody]
 
 
-class ConnectBody(BaseModel):
+class ConnectBody(RequestBody):
     """What is to be connected.
 
     Attributes:
         agent: The name of a declared agent.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     agent: str = Field(min_length=1, max_length=ID_CHARACTERS)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
+from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, RequestBody, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
 from threadkeep.process_state import list_data_flows
@@ -58,27 +58,23 @@ class MeBody(BaseModel):
     turns_waiting: int
 
 
-class ChangeBody(BaseModel):
+class ChangeBody(RequestBody):
     """A change of the profile.
 
     Attributes:
         policy: Rules such as ``assistant=never``; an empty text removes them.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     policy: Comment
 
 
-class OptOutBody(BaseModel):
+class OptOutBody(RequestBody):
     """Whether the user wants memory.
 
     Attributes:
         out: Whether recalling and learning stop.
         thread_id: In this thread only.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     out: bool = True
     thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
@@ -184,14 +180,12 @@ class QueueBody(BaseModel):
     turns: list[QueuedBody]
 
 
-class RetryBody(BaseModel):
+class RetryBody(RequestBody):
     """Which turns to try again.
 
     Attributes:
         turn_ids: The turns; ``None``: all that have failed.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     turn_ids: list[Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]] | None = Field(
         default=None, max_length=1_000

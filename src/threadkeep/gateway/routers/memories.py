@@ -12,7 +12,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import (
     AwareDatetime,
     BaseModel,
-    ConfigDict,
     Field,
     StrictBool,
     StrictFloat,
@@ -29,6 +28,7 @@ from threadkeep.gateway.bodies import (
     KeptBody,
     Kind,
     MemoryBody,
+    RequestBody,
     Shown,
     SourceBody,
     Statement,
@@ -95,7 +95,7 @@ class MemoriesBody(BaseModel):
     cursor: str | None
 
 
-class NewMemoryBody(BaseModel):
+class NewMemoryBody(RequestBody):
     """A statement to keep.
 
     Attributes:
@@ -108,18 +108,16 @@ class NewMemoryBody(BaseModel):
         metadata: Names and values to filter by: strings, numbers, truth values or ``null``.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     text: Statement
     kind: Kind = "semantic"
     pinned: bool = False
     valid_from: AwareDatetime | None = None
     approved: bool = False
-    tags: Tags = []
-    metadata: Values = {}
+    tags: Tags = Field(default=[])
+    metadata: Values = Field(default={})
 
 
-class LabelsBody(BaseModel):
+class LabelsBody(RequestBody):
     """The tags and metadata that a memory has from now on.
 
     Attributes:
@@ -127,21 +125,17 @@ class LabelsBody(BaseModel):
         metadata: The names and values; ``None``: as they are.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     tags: Tags | None = None
     metadata: Values | None = None
 
 
-class CorrectionBody(BaseModel):
+class CorrectionBody(RequestBody):
     """What is true instead.
 
     Attributes:
         text: The statement.
         approved: Whether the user approves it: needed for how to behave, with the scope memory:review.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Statement
     approved: bool = False
@@ -175,14 +169,12 @@ class VersionsBody(BaseModel):
     versions: list[VersionBody]
 
 
-class PinBody(BaseModel):
+class PinBody(RequestBody):
     """Whether a memory never expires.
 
     Attributes:
         pinned: Whether it never expires.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     pinned: bool = True
 
@@ -201,14 +193,12 @@ class PinnedBody(BaseModel):
     revision: int
 
 
-class UndoBody(BaseModel):
+class UndoBody(RequestBody):
     """How many changes to undo.
 
     Attributes:
         last: The number of changes, from the last one.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     last: int = Field(default=1, ge=1, le=100)
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, KeptBody, Shown, Statement, kept_body
+from threadkeep.gateway.bodies import ID_CHARACTERS, KeptBody, RequestBody, Shown, Statement, kept_body
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Reader, Writer, client_of
 
@@ -66,15 +66,13 @@ class ProfileBody(BaseModel):
     degraded: list[str]
 
 
-class SlotTextBody(BaseModel):
+class SlotTextBody(RequestBody):
     """What a slot is to say.
 
     Attributes:
         text: A statement, or a value such as ``no nuts``.
         memory_id: The value to replace; ``None``: the one of a slot with a single value, else the text is added.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Statement
     memory_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from threadkeep import Choice
 from threadkeep.gateway.bodies import (
@@ -15,6 +15,7 @@ from threadkeep.gateway.bodies import (
     Comment,
     DecidedBody,
     ProposalBody,
+    RequestBody,
     Shown,
     State,
     Statement,
@@ -43,7 +44,7 @@ class ProposalsBody(BaseModel):
     cursor: str | None
 
 
-class DecisionBody(BaseModel):
+class DecisionBody(RequestBody):
     """A decision.
 
     Attributes:
@@ -51,8 +52,6 @@ class DecisionBody(BaseModel):
         text: What is approved instead of what was proposed.
         comment: Kept with the decision.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     approve: bool
     text: Statement | None = None
@@ -69,14 +68,12 @@ class ChoiceBody(DecisionBody):
     proposal_id: str = Field(min_length=1, max_length=ID_CHARACTERS)
 
 
-class ChoicesBody(BaseModel):
+class ChoicesBody(RequestBody):
     """Decisions.
 
     Attributes:
         choices: At most 100.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     choices: list[ChoiceBody] = Field(min_length=1, max_length=100)
 

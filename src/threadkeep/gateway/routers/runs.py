@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
+from threadkeep.gateway.bodies import RequestBody
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.inputs import LastEventId, RunPath, Starter, User
@@ -40,15 +41,13 @@ class RunBody(BaseModel):
     proposals: list[dict[str, Any]] = []
 
 
-class AnswerBody(BaseModel):
+class AnswerBody(RequestBody):
     """An answer to what a run asks.
 
     Attributes:
         answer: The answer, as the graph takes it; several questions: an object with an answer for each interrupt id.
         on_disconnect: Whether the run continues if the client disconnects.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     answer: Any
     on_disconnect: Literal["continue", "cancel"] = "continue"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.bodies import (
@@ -16,6 +16,7 @@ from threadkeep.gateway.bodies import (
     ForgottenBody,
     FoundMemoriesBody,
     Kind,
+    RequestBody,
     Shown,
     State,
     Statement,
@@ -68,7 +69,7 @@ class ScopesBody(BaseModel):
     scopes: list[ScopeBody]
 
 
-class ContributionBody(BaseModel):
+class ContributionBody(RequestBody):
     """What is proposed to a scope: a statement, or a memory of the user, which keeps its sources.
 
     Attributes:
@@ -77,8 +78,6 @@ class ContributionBody(BaseModel):
         kind: The kind of the statement.
         reason: Shown to the person who decides.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     text: Statement | None = None
     memory_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from threadkeep.gateway.auth import check_issuers
-from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
+from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Limit
 from threadkeep.gateway.routers.admin import Administrator
@@ -134,14 +134,12 @@ class OwnedQueueBody(BaseModel):
     total: int
 
 
-class RetryTurnsBody(BaseModel):
+class RetryTurnsBody(RequestBody):
     """Which turns to try again.
 
     Attributes:
         turn_ids: The turns.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     turn_ids: list[Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]] = Field(min_length=1, max_length=100)
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import override
 
-from threadkeep.gateway.bodies import Kind, NewId, Shown, learnt_of, refuse_nul
+from threadkeep.gateway.bodies import Kind, NewId, RequestBody, Shown, learnt_of, refuse_nul
 from threadkeep.gateway.events import interrupts_body
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import OwnerClient, Reader, ThreadPath, User
@@ -72,7 +72,7 @@ class ThreadsBody(BaseModel):
     cursor: str | None
 
 
-class NewThreadBody(BaseModel):
+class NewThreadBody(RequestBody):
     """A thread to create.
 
     Attributes:
@@ -80,21 +80,17 @@ class NewThreadBody(BaseModel):
         title: Its title; empty: the first seven words of the user.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     thread_id: NewId | None = None
     title: Title = ""
 
 
-class ThreadChangeBody(BaseModel):
+class ThreadChangeBody(RequestBody):
     """A change of a thread; what is left out stays.
 
     Attributes:
         title: The new title.
         pinned: Whether it is pinned.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     title: Title | None = None
     pinned: bool | None = None
@@ -222,15 +218,13 @@ class HistoryBody(BaseModel):
     checkpoints: list[StateBody]
 
 
-class ForkBody(BaseModel):
+class ForkBody(RequestBody):
     """Where to begin a new thread.
 
     Attributes:
         checkpoint_id: The checkpoint to begin at; ``None``: the newest.
         thread_id: The id of the new thread; without one, the server chooses it.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     checkpoint_id: CheckpointId | None = None
     thread_id: NewId | None = None
