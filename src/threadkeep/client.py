@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from threadkeep.clock import Clock, SystemClock
+from threadkeep.concurrency import check_timeout
 from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
@@ -344,6 +345,7 @@ class Threadkeep(TurnOperations):
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
             raise InvalidInputError(msg)
+        check_timeout(timeout)
         kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
         if capture and self._app.capturing:
             kind = LearningMiddleware if participants is None else ParticipantsMiddleware

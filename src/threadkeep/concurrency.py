@@ -25,7 +25,7 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any, Final, TypeVar, final
 
-from threadkeep.errors import OverloadedError, RevisionConflictError, StorageUnavailableError
+from threadkeep.errors import InvalidInputError, OverloadedError, RevisionConflictError, StorageUnavailableError
 
 T = TypeVar("T")
 
@@ -433,6 +433,17 @@ class TimeoutBudget:
         self._hanging.pop(task, None)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may not wait any more
+
+
+def check_timeout(timeout: object) -> None:
+    """Check the *timeout* of a call; ``None`` is the setting.
+
+    Raises:
+        InvalidInputError: It is neither.
+    """
+    if timeout is not None and not isinstance(timeout, timedelta):
+        msg = f"timeout must be a timedelta, got {type(timeout).__name__}: pass timedelta(seconds=…)."
+        raise InvalidInputError(msg)
 
 
 async def retry_conflicts(

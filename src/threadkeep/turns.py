@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from threadkeep.capture.models import Receipt
+from threadkeep.concurrency import check_timeout
 from threadkeep.errors import SettingsError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, span
@@ -69,6 +70,7 @@ class TurnOperations:
         """
         from threadkeep.recall.service import RecallRequest
 
+        check_timeout(timeout)
         if isinstance(question, str):
             text, shown = question, []
         else:
@@ -113,7 +115,7 @@ class TurnOperations:
         """Record the turns of *messages* that are not recorded yet, and learn from them in the background.
 
         Args:
-            messages: The thread's messages so far, the reply included.
+            messages: The thread's messages so far, the reply included. A text, or a message alone, is one message.
             owner: The user who wrote them.
             thread_id: The thread.
             recalled: Texts that recall had inserted; nothing is learnt from a reply that repeats them.
@@ -215,6 +217,7 @@ class TurnOperations:
 
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
+        check_timeout(timeout)
 
         async def drained(services: Services) -> None:
             await self._app.timeout_budget.settle(timeout)  # turns that are still being recorded
@@ -226,6 +229,7 @@ class TurnOperations:
         self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta = SETTLE
     ) -> Receipt:
         """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
+        check_timeout(timeout)
         resolved = self._scope.resolve(owner)
         recorded = Receipt("queued", tuple(TurnId(turn_id) for turn_id in turn_ids))
         return await self._app.call(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
+from langchain_core.messages import HumanMessage
 
 import threadkeep
 from threadkeep.errors import InvalidInputError, SettingsError, TooLargeError
@@ -29,6 +32,46 @@ class TestThreadId:
             tk.sync.capture(SAID, owner="ana", thread_id="x" * 1001)
 
 
+class TestMessages:
+    """What is given as the messages of a turn."""
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "I like green tea.",
+            {"role": "user", "content": "I like green tea."},
+            HumanMessage("I like green tea."),
+            ["I like green tea."],
+        ],
+    )
+    def test_a_message_alone_is_one_message(self, said: Any) -> None:
+        """A text is no list of letters, and a dict no list of its keys."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            tk.sync.capture(said, owner="ana", thread_id="1", wait=True)
+
+            assert {memory.text for memory in tk.sync.memories.list(owner="ana")} == {
+                "I like green tea.",
+                "Said: I like green tea.",
+            }
+
+    def test_a_pair_alone_has_a_role(self) -> None:
+        """What an assistant said is not the user's."""
+        said: Any = ("assistant", "I like green tea.")
+        with threadkeep.open("memory://", embedder="none") as tk:
+            tk.sync.capture(said, owner="ana", thread_id="1", wait=True)
+
+            assert tk.sync.memories.list(owner="ana") == []
+
+    @pytest.mark.parametrize("said", [None, 5])
+    def test_what_is_no_message_is_refused(self, said: Any) -> None:
+        """With what it should be."""
+        with (
+            threadkeep.open("memory://", embedder="none") as tk,
+            pytest.raises(InvalidInputError, match="messages must be a list of messages, got"),
+        ):
+            tk.sync.capture(said, owner="ana", thread_id="1")
+
+
 class TestWrongOnes:
     """What cannot be meant is one sentence."""
 
@@ -44,6 +87,44 @@ class TestWrongOnes:
             for question in (None, 5):
                 with pytest.raises(InvalidInputError, match="question must be"):
                     tk.sync.recall(question, owner="ana")
+
+    @pytest.mark.parametrize("text", [None, 5])
+    def test_a_statement_that_is_no_text(self, text: Any) -> None:
+        """It is refused with what it should be."""
+        with (
+            threadkeep.open("memory://", embedder="none") as tk,
+            pytest.raises(InvalidInputError, match="text must be a string, got"),
+        ):
+            tk.sync.memories.remember(text, owner="ana")
+
+    def test_a_timeout_that_is_a_number(self) -> None:
+        """It is refused at once: a turn would go on without memory."""
+        number: Any = 2
+        with threadkeep.open("memory://", embedder="none") as tk:
+            for call in (
+                lambda: tk.middleware(timeout=number),
+                lambda: tk.sync.recall("tea?", owner="ana", timeout=number),
+                lambda: tk.sync.drain(timeout=number),
+                lambda: tk.sync.settle([], owner="ana", timeout=number),
+            ):
+                with pytest.raises(InvalidInputError, match=r"timeout must be a timedelta, got int"):
+                    call()
+
+    @pytest.mark.parametrize("since", ["yesterday", datetime(2025, 1, 1)])  # noqa: DTZ001 - without a time zone
+    def test_a_time_without_a_time_zone(self, since: Any) -> None:
+        """A filter that cannot be compared is refused, also while nothing is remembered."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            for call in (tk.sync.memories.list, partial(tk.sync.memories.search, "tea")):
+                with pytest.raises(InvalidInputError, match="since must be a datetime with a time zone"):
+                    call(owner="ana", since=since)
+
+    def test_a_cursor_of_no_page(self) -> None:
+        """The message names what the caller passes."""
+        with (
+            threadkeep.open("memory://", embedder="none") as tk,
+            pytest.raises(InvalidInputError, match="cursor of the page is invalid"),
+        ):
+            tk.sync.threads.list("ana", cursor="junk")
 
     def test_options_that_there_are_not(self) -> None:
         """Named with what there is."""

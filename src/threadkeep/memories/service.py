@@ -11,7 +11,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
 from threadkeep.memories.kinds import Kind
-from threadkeep.memories.labels import Metadata, check_metadata, check_tags
+from threadkeep.memories.labels import Metadata, check_metadata, check_tags, check_text
 from threadkeep.memories.models import EVERY, Approval, MemoryFilter, NewMemory, Source, Speaker, checked_name
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class MemoryService(Service):
         owner = self._scope.resolve(owner)
         sources = (source,) if source else ()
         new = NewMemory(
-            text,
+            check_text(text),
             kind,
             sources,
             valid_from=valid_from,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, overload
@@ -317,7 +317,7 @@ class PlainMessages(Sequence[Message]):
 
     def __init__(self, messages: Sequence[Any]) -> None:
         self._given: list[BaseMessage] = []
-        for given in messages:
+        for given in _listed(messages):
             message = given if isinstance(given, BaseMessage) else _converted(given)
             if not isinstance(message, RemoveMessage):
                 self._given.append(message)
@@ -434,7 +434,7 @@ def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
     Raises:
         InvalidInputError: Something in it is no message.
     """
-    return [_converted(message) for message in messages]
+    return [_converted(message) for message in _listed(messages)]
 
 
 def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
@@ -448,6 +448,23 @@ def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
         raise InvalidInputError(msg)
     plain = PlainMessages(messages)
     return plain.newest_human[2], plain[:]
+
+
+def _listed(messages: Any) -> Iterable[Any]:
+    """Return *messages*, or a list of one if it is a message alone: a text is no list of letters.
+
+    A tuple is a message if it is a pair of a role and a text.
+    """
+    match messages:
+        case str() | Mapping() | BaseMessage():
+            return [messages]
+        case ("user" | "human" | "assistant" | "ai" | "system", str()) if isinstance(messages, tuple):
+            return [cast("object", messages)]
+        case Iterable():
+            return cast("Iterable[Any]", messages)
+        case _:
+            msg = f"messages must be a list of messages, got {type(messages).__name__}."
+            raise InvalidInputError(msg)
 
 
 def _converted(given: Any) -> BaseMessage:

@@ -271,7 +271,7 @@ def decode_cursor(text: str) -> Cursor:
         case [int() as updated_at, int() as revision, str() as namespace, str() as key]:
             return Cursor(updated_at, revision, namespace, key)
         case _:
-            msg = "after is invalid: pass the `after` of the previous page, unchanged."
+            msg = "The cursor of the page is invalid: pass the one that the previous page returned, unchanged."
             raise InvalidInputError(msg)
 
 

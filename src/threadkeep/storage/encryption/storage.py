@@ -434,7 +434,7 @@ def parse_page_token(after: str) -> PageToken:
         case [str() | None as start, int() as updated_at, int() as revision, str() as note]:
             return PageToken(start, updated_at, revision, note)
         case _:
-            msg = "after is invalid: pass the `after` of the previous page, unchanged."
+            msg = "The cursor of the page is invalid: pass the one that the previous page returned, unchanged."
             raise InvalidInputError(msg)
 
 
