@@ -11,13 +11,14 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.invariants import burst, erasures, owners, sigkill, strategies, tenants, two_writers, workers
+from tests.invariants import burst, erasures, owners, restarts, sigkill, strategies, tenants, two_writers, workers
 from threadkeep_conformance.servers import PostgresServer
 
 BROKEN = frozenset(
     {
         "lost",
         "doubled",
+        "misread",
         "collisions",
         "leaks",
         "failed",
@@ -40,7 +41,7 @@ def main() -> int:
         type=int,
         default=200,
         help="how many kills and erasures; 500 times as many ids of owners, 5 times as many collisions, 10 times as "
-        "many turns with each strategy",
+        "many turns with each strategy; a tenth as many kills of each server",
     )
     parser.add_argument("--tenants", type=int, help="how many steps of two owners; otherwise 50 times as many as kills")
     parser.add_argument("--workers", type=int, help="how many workers are killed on each storage; otherwise as --n")
@@ -78,6 +79,8 @@ def _rows(n: int, tenants_steps: int, kills: int) -> Iterator[tuple[str, dict[st
         yield f"strategies_{kind}", strategies.run(n * 10, kinds=(kind,))[kind]
     for kind in erasures.KINDS:
         yield f"erasures_{kind}", erasures.run(n, kinds=(kind,))[kind]
+    for kind in restarts.KINDS:
+        yield f"restarts_{kind}", restarts.run(max(1, n // 10), kinds=(kind,))[kind]
     for kind in burst.KINDS:
         yield f"burst_{kind}", burst.run(n, users=50, seconds=n * 0.3, kinds=(kind,))[kind]
         yield f"outage_{kind}", burst.run_outage(seconds=n * 0.3, kinds=(kind,))[kind]
