@@ -345,7 +345,8 @@ class Threadkeep(TurnOperations):
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
             raise InvalidInputError(msg)
-        check_timeout(timeout)
+        if timeout is not None:
+            check_timeout(timeout)
         kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
         if capture and self._app.capturing:
             kind = LearningMiddleware if participants is None else ParticipantsMiddleware

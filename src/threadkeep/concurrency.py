@@ -436,12 +436,12 @@ class TimeoutBudget:
 
 
 def check_timeout(timeout: object) -> None:
-    """Check the *timeout* of a call; ``None`` is the setting.
+    """Check the *timeout* of a call.
 
     Raises:
-        InvalidInputError: It is neither.
+        InvalidInputError: It is a number, or something else.
     """
-    if timeout is not None and not isinstance(timeout, timedelta):
+    if not isinstance(timeout, timedelta):
         msg = f"timeout must be a timedelta, got {type(timeout).__name__}: pass timedelta(seconds=…)."
         raise InvalidInputError(msg)
 

@@ -70,7 +70,8 @@ class TurnOperations:
         """
         from threadkeep.recall.service import RecallRequest
 
-        check_timeout(timeout)
+        if timeout is not None:
+            check_timeout(timeout)
         if isinstance(question, str):
             text, shown = question, []
         else:

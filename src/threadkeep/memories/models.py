@@ -10,7 +10,7 @@ from datetime import datetime
 from html import escape
 from itertools import repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
@@ -241,17 +241,6 @@ class MemoryFilter:
     any_tags: frozenset[str] = frozenset()
     metadata: Metadata = field(default_factory=dict[str, Scalar], hash=False)
 
-    def __post_init__(self) -> None:
-        """Check *since*.
-
-        Raises:
-            InvalidInputError: It cannot be compared with times that have a time zone.
-        """
-        since = cast("object", self.since)
-        if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
-            msg = "since must be a datetime with a time zone, e.g. datetime.now(UTC)."
-            raise InvalidInputError(msg)
-
     def matches(self, memory: Memory) -> bool:
         """Return whether *memory* is one of them."""
         return (
@@ -264,6 +253,17 @@ class MemoryFilter:
             and (not self.any_tags or not self.any_tags.isdisjoint(memory.tags))
             and have(memory.metadata, self.metadata)
         )
+
+
+def check_since(since: object) -> None:
+    """Check the time of a filter.
+
+    Raises:
+        InvalidInputError: It cannot be compared with times that have a time zone.
+    """
+    if not isinstance(since, datetime) or since.tzinfo is None:
+        msg = "since must be a datetime with a time zone, e.g. datetime.now(UTC)."
+        raise InvalidInputError(msg)
 
 
 EVERY: Final = MemoryFilter()

@@ -12,7 +12,16 @@ from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags, check_text
-from threadkeep.memories.models import EVERY, Approval, MemoryFilter, NewMemory, Source, Speaker, checked_name
+from threadkeep.memories.models import (
+    EVERY,
+    Approval,
+    MemoryFilter,
+    NewMemory,
+    Source,
+    Speaker,
+    check_since,
+    checked_name,
+)
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -209,6 +218,8 @@ class MemoryService(Service):
         if kind is not None:
             self._services.kinds.require(kind)
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
+        if since is not None:
+            check_since(since)
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         return await self._services.memory_reader.list(
             owner=self._scope.resolve(owner),
@@ -248,6 +259,8 @@ class MemoryService(Service):
         if kind is not None:
             self._services.kinds.require(kind)
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
+        if since is not None:
+            check_since(since)
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         if self._services.connected:
             found = self._services.recalls.try_search(query, owner=owner, wanted=wanted, limit=limit)
