@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import platformdirs
 from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource
 from pydantic_settings import SettingsError as PydanticSettingsError
 from typing_extensions import override
 
@@ -349,8 +349,17 @@ def load_settings(settings: type[AnySettings]) -> AnySettings:
 
 def with_secret_files(sources: tuple[Any, ...], settings: type[BaseSettings]) -> tuple[Any, ...]:
     """Return the *sources* of a settings class, with the files of secrets behind the environment and ``.env``."""
-    given, environment, dotenv, *_ = sources
-    return given, environment, dotenv, _SecretFiles(settings, dotenv.env_file)
+    given, _, dotenv, *_ = sources
+    in_file = () if dotenv.env_file is None else (dotenv,)
+    return given, _Environment(settings), *in_file, _SecretFiles(settings, dotenv.env_file)
+
+
+class _Environment(EnvSettingsSource):
+    """Reads the environment; a field without a variable takes no time, where the base class examines its type."""
+
+    @override
+    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
+        return None if value is None else super().prepare_field_value(field_name, field, value, value_is_complex)
 
 
 class _SecretFiles(PydanticBaseSettingsSource):
