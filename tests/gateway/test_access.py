@@ -41,6 +41,7 @@ async def until(client: httpx.AsyncClient, status: int, headers: dict[str, str])
         if answer.status_code == status or time.monotonic() > deadline:
             assert answer.status_code == status, answer.text
             return answer
+        await asyncio.sleep(0.1)
 
 
 @pytest.fixture
