@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import itertools
@@ -181,10 +182,12 @@ def pytest_collection_finish() -> None:
     """Keep what was imported and collected out of every later garbage collection, and collect seldom.
 
     What is garbage by then is little, and looking for it takes a second of each worker. Later on, Python's own
-    thresholds would take a tenth of the processor time of all tests.
+    thresholds would take a tenth of the processor time of all tests. What modules hold when the process exits, such as
+    the connections that LangChain caches, ends with it.
     """
     gc.freeze()
     gc.set_threshold(2_000, 20, 25)
+    atexit.register(gc.freeze)
 
 
 _SERVED = frozenset({"postgres", "redis", "mongodb", "servers"})

@@ -1,4 +1,7 @@
-"""Claude's memory tool over our storage, driven by the tool runner of Anthropic's own client."""
+"""Claude's memory tool over our storage, driven by the tool runner of Anthropic's own client.
+
+That client is imported where it is used, as it takes a second of every process that collects tests.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
-from anthropic.lib.tools import ToolError
 
 import threadkeep
 from tests.fakes.model_server import ModelServer, ToolCalls
-from threadkeep.adapters.claude import MAX_CHARACTERS, MAX_FILES, AsyncClaudeMemoryTool, ClaudeMemoryTool
 from threadkeep.errors import OwnerRequiredError
 
 NOTES = "/memories/notes.md"
@@ -35,6 +35,8 @@ def view(path: str, *lines: int) -> dict[str, Any]:
 
 async def called(tk: threadkeep.Threadkeep, *commands: dict[str, Any], owner: str = "ana") -> str:
     """Return what the last command answers."""
+    from threadkeep.adapters.claude import AsyncClaudeMemoryTool
+
     tool = AsyncClaudeMemoryTool(tk.for_owner(owner))
     answers = [await tool.call(command) for command in commands]
     return str(answers[-1])
@@ -73,7 +75,7 @@ async def test_every_command(tk: threadkeep.Threadkeep):
         (create(NOTES, "Again."), "already exists"),
         (create(f"{NOTES}/below.md", "x"), "is a file"),
         (create("/memories", "x"), "cannot be changed"),
-        (create("/memories/large.md", "x" * (MAX_CHARACTERS + 1)), "at most 100,000 characters"),
+        (create("/memories/large.md", "x" * 100_001), "at most 100,000 characters"),
         (create("/memories/" + "x" * 600, "x"), "at most 500 characters"),
         ({"command": "str_replace", "path": NOTES, "old_str": "dog", "new_str": "x"}, "did not appear"),
         ({"command": "str_replace", "path": NOTES, "old_str": "", "new_str": "x"}, "did not appear"),
@@ -84,6 +86,8 @@ async def test_every_command(tk: threadkeep.Threadkeep):
     ],
 )
 async def test_bad_input_tells_the_model_what_is_wrong(tk: threadkeep.Threadkeep, command: Any, message: str):
+    from anthropic.lib.tools import ToolError
+
     await called(tk, create(NOTES, "a b a\n"))
     with pytest.raises(ToolError, match=message):
         await called(tk, command)
@@ -91,6 +95,8 @@ async def test_bad_input_tells_the_model_what_is_wrong(tk: threadkeep.Threadkeep
 
 
 async def test_files_are_their_owners_alone_and_erased(tk: threadkeep.Threadkeep, tmp_path: Path):
+    from anthropic.lib.tools import ToolError
+
     await called(tk, create(NOTES, "Zanzibar is where Ana lives. The key is sk-proj-Aa1" + "b2" * 30))
     with pytest.raises(ToolError, match="does not exist"):
         await called(tk, view(NOTES), owner="bob")
@@ -105,12 +111,16 @@ async def test_files_are_their_owners_alone_and_erased(tk: threadkeep.Threadkeep
 
 
 async def test_opted_out_users_keep_no_files(tk: threadkeep.Threadkeep):
+    from anthropic.lib.tools import ToolError
+
     await tk.owners.opt_out("ana")
     with pytest.raises(ToolError, match="opted out"):
         await called(tk, create(NOTES, "Likes tea."))
 
 
 async def test_simultaneous_edits_are_all_kept(tk: threadkeep.Threadkeep):
+    from threadkeep.adapters.claude import AsyncClaudeMemoryTool
+
     await called(tk, create(NOTES, ""))
     tool = AsyncClaudeMemoryTool(tk.for_owner("ana"))
     edits = [{"command": "insert", "path": NOTES, "insert_line": 0, "insert_text": f"Line {n}."} for n in range(10)]
@@ -120,6 +130,10 @@ async def test_simultaneous_edits_are_all_kept(tk: threadkeep.Threadkeep):
 
 
 async def test_the_number_of_files_is_limited(tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
+    from anthropic.lib.tools import ToolError
+
+    from threadkeep.adapters.claude import MAX_FILES
+
     assert MAX_FILES == 1_000
     monkeypatch.setattr("threadkeep.adapters.claude.MAX_FILES", 2)
     with pytest.raises(ToolError, match="files already"):
@@ -127,6 +141,10 @@ async def test_the_number_of_files_is_limited(tk: threadkeep.Threadkeep, monkeyp
 
 
 def test_the_blocking_tool(tmp_path: Path):
+    from anthropic.lib.tools import ToolError
+
+    from threadkeep.adapters.claude import ClaudeMemoryTool
+
     with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder="none") as tk:
         tool = ClaudeMemoryTool(tk.for_owner("ana"))
         tool.call(create(NOTES, "Likes tea."))
@@ -137,12 +155,18 @@ def test_the_blocking_tool(tmp_path: Path):
 
 
 def test_an_owner_is_required():
+    from threadkeep.adapters.claude import ClaudeMemoryTool
+
     with threadkeep.open("memory://", embedder="none") as tk, pytest.raises(OwnerRequiredError, match="for_owner"):
         ClaudeMemoryTool(tk)
 
 
 async def test_the_runner_of_the_client(tk: threadkeep.Threadkeep):
     """The model creates a file by a tool call, and its next request holds the answer."""
+    from anthropic import AsyncAnthropic
+
+    from threadkeep.adapters.claude import AsyncClaudeMemoryTool
+
     replies = (ToolCalls((("memory", create(NOTES, "Likes tea.")),)), "Noted.")
     with ModelServer(replies=replies) as server:
         async with AsyncAnthropic(api_key="none", base_url=server.origin) as client:
@@ -166,6 +190,10 @@ def test_the_documented_chat(tmp_path: Path):
     Each message of the runner is kept in the conversation with the result of its tool; a second conversation begins
     empty, reads the notes of the first, and the user looks at them and clears them.
     """
+    from anthropic import Anthropic
+
+    from threadkeep.adapters.claude import ClaudeMemoryTool
+
     look = ToolCalls((("memory", view("/memories")),))
     keep = ToolCalls((("memory", create("/memories/customer.xml", "<user><name>Ana</name></user>")),))
     read = ToolCalls((("memory", view("/memories/customer.xml")),))

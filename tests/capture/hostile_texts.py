@@ -9,7 +9,8 @@ import importlib
 import pkgutil
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from re import _constants as op  # type: ignore[attr-defined]  # the only parser of such patterns
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
@@ -62,12 +63,22 @@ COMMON = [
 _OPTIONAL = {"adapters", "faiss", "pinecone", "procrastinate", "langmem"}
 
 
-def modules() -> Iterator[Any]:
-    """Yield every module of the package that can be imported here, without the helpers for tests."""
-    packages = [("threadkeep.", threadkeep.__path__)]
+def modules(*, every: bool = False) -> Iterator[Any]:
+    """Yield the modules of the package that compile patterns and can be imported here, without the helpers for tests.
+
+    *every*: also those that do not name ``re.compile``; together they import the packages of every provider.
+    """
+    packages: list[tuple[str, Iterable[str]]] = [("threadkeep.", threadkeep.__path__)]
     for prefix, path in packages:
         for found in pkgutil.iter_modules(path, prefix):
             if found.name == "threadkeep.testing":  # pytest rewrites its suites, so they must not be imported here
+                continue
+            spec = found.module_finder.find_spec(found.name, None)
+            assert spec is not None
+            assert spec.origin is not None
+            if found.ispkg:
+                packages.append((f"{found.name}.", spec.submodule_search_locations or ()))
+            if not every and b"re.compile" not in Path(spec.origin).read_bytes():
                 continue
             try:
                 module = importlib.import_module(found.name)
@@ -75,12 +86,13 @@ def modules() -> Iterator[Any]:
                 assert set(found.name.split(".")) & _OPTIONAL, found.name
                 continue
             yield module
-            if found.ispkg:
-                packages.append((f"{found.name}.", module.__path__))
 
 
-def compiled_patterns() -> dict[str, re.Pattern[str]]:
-    """Return the compiled patterns in the modules of the package, by the name of the variable that holds them."""
+def compiled_patterns(*, every: bool = False) -> dict[str, re.Pattern[str]]:
+    """Return the compiled patterns in the modules of the package, by the name of the variable that holds them.
+
+    *every*: import every module to find them.
+    """
     found: dict[str, re.Pattern[str]] = {}
     seen: set[re.Pattern[str]] = set()
 
@@ -94,7 +106,7 @@ def compiled_patterns() -> dict[str, re.Pattern[str]]:
             for place, each in enumerate(value):
                 visit(f"{name}[{place}]", each)
 
-    for module in modules():
+    for module in modules(every=every):
         for name, value in vars(module).items():
             visit(f"{module.__name__}.{name}", value)
     return found

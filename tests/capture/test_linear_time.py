@@ -97,6 +97,13 @@ def test_a_pattern_reads_hostile_text_in_linear_time(name: str, most: int, every
         assert growth(work, lambda n: repeated(*text, n), measurable=MEASURABLE_SECONDS) < QUADRATIC_AT_FOUR_TIMES, text  # noqa: B023
 
 
+@pytest.mark.soak
+def test_no_other_module_has_a_pattern():
+    assert {pattern.pattern for pattern in compiled_patterns(every=True).values()} == {
+        pattern.pattern for pattern in PATTERNS.values()
+    }
+
+
 def learnt(text: str) -> object:
     turn = Turn(TurnId("t"), ThreadId("monday"), (Message("user", text, MessageId("m")),), NOW)
     return judged(extract_candidates(turn), turn)

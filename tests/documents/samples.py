@@ -7,11 +7,6 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
-import docx
-import openpyxl
-import pptx
-import pypdf
-
 NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Plan\n", "Tram 28"]}]}
 PAGE = "<!DOCTYPE html><html><head><title>x</title></head><body><p>Tram 28</p><script>evil()</script></body></html>"
 
@@ -39,6 +34,8 @@ def saved(document: Any) -> bytes:
 
 
 def word_document() -> bytes:
+    import docx
+
     document = docx.Document()
     document.add_paragraph("To the castle:")
     table = document.add_table(1, 2)
@@ -47,6 +44,8 @@ def word_document() -> bytes:
 
 
 def presentation() -> bytes:
+    import pptx
+
     slides = pptx.Presentation()
     slide = slides.slides.add_slide(slides.slide_layouts[5])
     assert slide.shapes.title is not None
@@ -60,6 +59,8 @@ def presentation() -> bytes:
 
 
 def workbook() -> bytes:
+    import openpyxl
+
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
@@ -87,6 +88,8 @@ def pdf(text: str = "Tram 28", password: str | None = None) -> bytes:
     data += b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start
     if password is None:
         return bytes(data)
+    import pypdf
+
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(bytes(data)))
     writer.encrypt(password, algorithm="RC4-128")
     sealed = io.BytesIO()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,11 @@ from threadkeep.errors import FileTypeUnsupportedError, FileUnreadableError, Too
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep_evals.document_files import read_bank, write_document
 
-BOMB = archive({"xl/workbook.xml": b"<a>" * 34_000_000})
+
+@cache
+def bomb() -> bytes:
+    """Return a small archive of more than a hundred megabytes."""
+    return archive({"xl/workbook.xml": b"<a>" * 34_000_000})
 
 
 @pytest.fixture
@@ -57,20 +63,22 @@ class TestKinds:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("content", "error", "reason"),
+        ("make", "error", "reason"),
         [
-            (pdf(password="secret"), FileUnreadableError, "encrypted"),
-            (encrypted_office(), FileUnreadableError, "encrypted"),
-            (b"%PDF-1.7 damaged", FileUnreadableError, "damaged"),
-            (BOMB, FileUnreadableError, "unpacks to more than 100 MB"),
-            (b"\x89PNG\r\n\x1a\n\x00\x00", FileTypeUnsupportedError, "type"),
-            (b"word " * 800_001, TooLargeError, "4,000,000 characters"),
+            (lambda: pdf(password="secret"), FileUnreadableError, "encrypted"),
+            (encrypted_office, FileUnreadableError, "encrypted"),
+            (lambda: b"%PDF-1.7 damaged", FileUnreadableError, "damaged"),
+            (bomb, FileUnreadableError, "unpacks to more than 100 MB"),
+            (lambda: b"\x89PNG\r\n\x1a\n\x00\x00", FileTypeUnsupportedError, "type"),
+            (lambda: b"word " * 800_001, TooLargeError, "4,000,000 characters"),
         ],
         ids=["pdf", "office", "damaged", "bomb", "picture", "long"],
     )
-    def test_the_reason_is_named(self, tk: threadkeep.Threadkeep, content: bytes, error: type[Exception], reason: str):
+    def test_the_reason_is_named(
+        self, tk: threadkeep.Threadkeep, make: Callable[[], bytes], error: type[Exception], reason: str
+    ):
         with pytest.raises(error, match=reason):
-            tk.sync.collections.ingest_file("files", content, document_id="a")
+            tk.sync.collections.ingest_file("files", make(), document_id="a")
 
         assert tk.sync.collections.list("files") == []
 
@@ -105,7 +113,7 @@ def test_a_folder_is_ingested_beside_what_is_refused(tmp_path: Path):
     folder = tmp_path / "in"
     (folder / "deep" / ".git").mkdir(parents=True)
     (folder / "deep" / ".git" / "config").write_text("hidden")
-    (folder / "bomb.xlsx").write_bytes(BOMB)
+    (folder / "bomb.xlsx").write_bytes(bomb())
     sparse(folder / "huge.pdf")
     (folder / "sealed.pdf").write_bytes(pdf(password="secret"))
     (folder / "torn.docx").write_bytes(b"PK\x03\x04 damaged")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from typing_extensions import override
@@ -59,7 +58,9 @@ def openai_model(server: LearningServer, **more: Any) -> ChatOpenAI:
     return ChatOpenAI(model="small-helper", base_url=server.base_url, api_key="none", max_retries=0, **more)
 
 
-def anthropic_model(server: LearningServer, **more: Any) -> ChatAnthropic:
+def anthropic_model(server: LearningServer, **more: Any) -> Any:
+    from langchain_anthropic import ChatAnthropic
+
     made: Any = ChatAnthropic
     return made(model="claude-helper", base_url=server.origin, api_key="none", max_retries=0, max_tokens=500, **more)
 

@@ -1,4 +1,7 @@
-"""Contexts that are too long for real clients of providers: what their own packages raise is survived."""
+"""Contexts that are too long for real clients of providers: what their own packages raise is survived.
+
+The packages are imported where they are used, as they take a second of every process that collects tests.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,11 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
+from pkgutil import resolve_name
 from typing import Any, Final
 
 import pytest
 from langchain.agents import create_agent
-from langchain_anthropic import ChatAnthropic
-from langchain_core.exceptions import ContextOverflowError
-from langchain_google_genai import ChatGoogleGenerativeAI
-from langchain_openai import ChatOpenAI
-from openai import BadRequestError
 
 import threadkeep
 from tests.fakes.loopback import LoopbackServer
@@ -89,21 +88,27 @@ class Provider(LoopbackServer):
 
 
 def chat_openai(url: str) -> Any:
+    from langchain_openai import ChatOpenAI
+
     return ChatOpenAI(model="m", base_url=f"{url}/v1", api_key="k", max_retries=0)  # type: ignore[arg-type]
 
 
 def chat_anthropic(url: str) -> Any:
+    from langchain_anthropic import ChatAnthropic
+
     return ChatAnthropic(model="m", base_url=url, api_key="k", max_retries=0)  # type: ignore[call-arg,arg-type]
 
 
 def chat_google(url: str) -> Any:
+    from langchain_google_genai import ChatGoogleGenerativeAI
+
     return ChatGoogleGenerativeAI(model="m", base_url=url, api_key="k", max_retries=1)  # type: ignore[call-arg]
 
 
 CLIENTS: Final = {
-    "OpenAI": (openai, chat_openai, BadRequestError),
-    "Anthropic": (anthropic, chat_anthropic, ContextOverflowError),
-    "Google": (google, chat_google, ContextOverflowError),
+    "OpenAI": (openai, chat_openai, "openai:BadRequestError"),
+    "Anthropic": (anthropic, chat_anthropic, "langchain_core.exceptions:ContextOverflowError"),
+    "Google": (google, chat_google, "langchain_core.exceptions:ContextOverflowError"),
 }
 """What a provider says, who says it to us, and as which class: langchain-openai knows its code, which stands beside the
 text, only where that is part of it."""
@@ -138,7 +143,7 @@ class TestRefused:
     async def test_what_its_package_raises_is_recognised(self, name: str):
         speech, client, raised = CLIENTS[name]
 
-        with Provider(speech) as provider, pytest.raises(raised) as refused:
+        with Provider(speech) as provider, pytest.raises(resolve_name(raised)) as refused:
             await client(provider.origin).ainvoke("word " * MOST_BYTES)
 
         assert is_overflow(refused.value)
