@@ -204,6 +204,12 @@ def owner_in(namespace: Namespace) -> Owner | None:
     return owner_of_label(namespace[1]) if len(namespace) > 1 and namespace[0] in OWNED_ROOTS else None
 
 
+def replace_label(namespace: Namespace, before: str, after: str) -> Namespace:
+    """Return *namespace* with the label *after* if it is that of an owner with the label *before*."""
+    named = namespace[1:2] == (before,) and namespace[0] in OWNED_ROOTS
+    return (namespace[0], after, *namespace[2:]) if named else namespace
+
+
 def _escape(text: str) -> str:
     return _UNSAFE.sub(lambda found: f"+{ord(found[0]):06x}", text)
 

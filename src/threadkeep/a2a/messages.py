@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InternalError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict
 
-from threadkeep.gateway.bodies import ID_CHARACTERS
+from threadkeep.gateway.bodies import ID_CHARACTERS, as_object
 from threadkeep.gateway.operations import OPERATIONS, PROPOSE_FORGETTING, Caller, Operation
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.public_errors import SERVER_ERROR, public_error
@@ -93,11 +93,11 @@ def _read_data(part: Part, *, answers: bool) -> Asked:
     data: Any = MessageToDict(part.data)
     if answers:
         return AgentTurn("", data)
-    name = cast("Mapping[str, Any]", data).get(SKILL) if isinstance(data, Mapping) else None
+    name = as_object(data).get(SKILL)
     if not isinstance(name, str) or name not in SKILLS:
         msg = f"A data part names a skill: {', '.join(SKILLS)}."
         raise InvalidParamsError(msg)
-    return SkillCall(name, cast("Mapping[str, Any]", data).get("arguments", {}))
+    return SkillCall(name, as_object(data).get("arguments", {}))
 
 
 @contextmanager

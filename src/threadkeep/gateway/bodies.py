@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -42,6 +42,11 @@ def refuse_nul(text: str) -> str:
 def replace_surrogates(text: object) -> object:
     """Return *text* as it can be sent: lone surrogates are no UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
+
+
+def as_object(value: object) -> Mapping[str, Any]:
+    """Return *value* if it is an object of JSON; otherwise an empty one."""
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 NewId = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(refuse_nul)]

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from threadkeep.gateway.bodies import as_object
+
 HEARTBEAT_SECONDS: Final = 15.0
 STALLED_SECONDS: Final = 30.0
 """How long a client may read nothing of what was sent before its connection is closed."""
@@ -149,8 +151,8 @@ class TurnEvents:
                 yield "token", {"text": text, "message_id": message.id}
         elif mode == "updates":
             yield from self._updated(payload)
-        elif isinstance(payload, Mapping):
-            yield from self._custom(cast("Mapping[str, Any]", payload))
+        else:
+            yield from self._custom(as_object(payload))
 
     def _updated(self, payload: Mapping[str, Any]) -> Iterator[Event]:
         for node, update in payload.items():
@@ -160,7 +162,7 @@ class TurnEvents:
                 yield "interrupt", {"interrupts": asked}
                 continue
             for part in cast("list[Any]", update) if isinstance(update, list) else [update]:
-                messages: Any = cast("Mapping[str, Any]", part).get("messages") if isinstance(part, Mapping) else None
+                messages: Any = as_object(part).get("messages")
                 messages = getattr(messages, "value", messages)  # replaced as a whole
                 if messages:
                     yield from self._messages(cast("list[Any]", messages) if isinstance(messages, list) else [messages])

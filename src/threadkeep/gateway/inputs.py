@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
@@ -12,8 +13,10 @@ from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.bodies import ID_CHARACTERS
+from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.run_models import AnyRun, RunElsewhere
 
 if TYPE_CHECKING:
     from threadkeep.gateway.app import Gateway
@@ -78,6 +81,35 @@ class ChatUser:
     async def state(self, thread_id: str, *, subgraphs: bool = False, **checkpoint: Any) -> Any:
         """Return the state of a thread; see :meth:`config`."""
         return await self.graph.aget_state(self.config(thread_id, **checkpoint), subgraphs=subgraphs)
+
+    def follow(
+        self,
+        run: AnyRun,
+        after: int = 0,
+        *,
+        reset: Callable[[int], Awaitable[bytes]] | None = None,
+        waits: bool = False,
+        through: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None,
+        cancels: bool = False,
+        **response: Any,
+    ) -> EventStreamResponse:
+        """Return the response that sends the events of *run* behind number *after*.
+
+        Args:
+            run: The run.
+            after: The number.
+            reset: See :meth:`RunRegistry.follow`.
+            waits: See :meth:`RunRegistry.follow`.
+            through: Changes what is sent; ``None``: nothing does.
+            cancels: Whether a client that leaves stops the run.
+            response: Further arguments of the response.
+        """
+        runs, events = self.runs, self.runs.follow(run, after, reset=reset, waits=waits)
+        chunks = events if through is None else through(events)
+        if isinstance(run, RunElsewhere):
+            return EventStreamResponse(chunks, lambda _: None, **response)
+        runs.enter(run)
+        return EventStreamResponse(chunks, lambda left: runs.leave(run, cancels=left and cancels), **response)
 
     def running_threads(self) -> frozenset[str]:
         """Return the threads with a run in progress in this process."""

@@ -70,6 +70,9 @@ LEARNING_SECONDS: Final = 5.0
 DOCUMENT_NAME: Final = "document"
 """The name of a message that holds a file: what a named message says is not learnt as the user's word."""
 
+_POLL_SECONDS: Final = 1.0
+"""How often another process is asked whether it is at work on a run."""
+
 CALL_BYTES: Final = 1024 * 1024
 """How much of a run of LangGraph's API is kept for its clients: an event may hold the whole state of the thread."""
 
@@ -339,14 +342,22 @@ class RunRegistry:
         return thread_id is not None and await self.view.leaseholder(owner, thread_id) == token_of_run(run_id)
 
     async def follow(
-        self, run: AnyRun, after: int = 0, *, reset: Callable[[int], Awaitable[bytes]] | None = None
+        self,
+        run: AnyRun,
+        after: int = 0,
+        *,
+        reset: Callable[[int], Awaitable[bytes]] | None = None,
+        waits: bool = False,
     ) -> AsyncGenerator[bytes]:
         """Yield the events of a run behind number *after*, and what comes, with heartbeats.
 
         Events that this process does not keep are replaced by what *reset* returns for the number of the newest one; by
-        default ``reset``, with the messages of the thread.
+        default ``reset``, with the messages of the thread. With *waits*, those of another process are so at its end.
         """
         if isinstance(run, RunElsewhere):
+            while waits and await self.is_at_work(run.owner, run.run_id):
+                yield HEARTBEAT
+                await asyncio.sleep(_POLL_SECONDS)
             yield await (reset(0) if reset else self._reset(run, 0))
             return
         buffer = run.buffer

@@ -17,7 +17,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, Op, Pu
 from typing_extensions import override
 
 from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
-from threadkeep.identity import OWNED_ROOTS, Owner, claimed_owner, on_server
+from threadkeep.identity import Owner, claimed_owner, on_server, replace_label
 from threadkeep.langgraph.operations import CallPlan, is_shared, labels_of, planned, require_own
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.storage.interface import Namespace
@@ -205,7 +205,7 @@ async def _allow_store(ctx: Any, value: dict[str, Any], shared: frozenset[str]) 
 
 def _with_label(labels: Namespace, owner: Owner) -> Namespace:
     """Return *labels* with the label of *owner* in place of ``@me``."""
-    return (labels[0], owner.label, *labels[2:]) if labels[1:2] == (ME,) and labels[0] in OWNED_ROOTS else labels
+    return replace_label(labels, ME, owner.label)
 
 
 def _resolved(op: Any, owner: Owner) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter
 from pydantic import PydanticUserError
 
 from threadkeep.gateway.inputs import User
-from threadkeep.gateway.langgraph_api.bodies import AssistantsBody, selected
+from threadkeep.gateway.langgraph_api.states import PageBody, selected
 from threadkeep.gateway.problems import ProblemError
 
 router = APIRouter(prefix="/assistants")
@@ -22,6 +22,17 @@ _UNNAMED: Final = "LangGraph"
 """The name of a compiled graph without one."""
 
 _CREATED: Final = "1970-01-01T00:00:00+00:00"
+
+
+class AssistantsBody(PageBody):
+    """Which assistants to list."""
+
+    graph_id: str | None = None
+    name: str | None = None
+    metadata: dict[str, Any] | None = None
+    sort_by: str | None = None
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
 
 
 def graph_name(graph: Any) -> str:
@@ -55,8 +66,7 @@ def graph_metadata(graph: Any) -> dict[str, Any]:
 async def search(body: AssistantsBody, user: User) -> list[dict[str, Any]]:
     """List the assistant, unless the body asks for another one."""
     assistant = _assistant(user.graph)
-    wanted = {"graph_id": body.graph_id, "name": body.name}
-    fits = all(value in (None, assistant[key]) for key, value in wanted.items())
+    fits = all(wanted in (None, assistant["name"]) for wanted in (body.graph_id, body.name))
     if not fits or body.offset or not (body.metadata or {}).items() <= assistant["metadata"].items():
         return []
     return [selected(assistant, body.select)]

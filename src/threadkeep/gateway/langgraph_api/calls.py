@@ -3,101 +3,185 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
 
 from langgraph.channels.base import BaseChannel
 from langgraph.channels.delta import DeltaChannel
-from langgraph.constants import END
 from langgraph.types import Command, Send
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.bodies import RequestBody, as_object
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
-from threadkeep.gateway.langgraph_api.bodies import ConfigBody, GraphRunBody, UpdateBody
 from threadkeep.gateway.langgraph_api.events import GraphEvents
-from threadkeep.gateway.langgraph_api.states import place_keys
+from threadkeep.gateway.langgraph_api.states import PlacedBody
 from threadkeep.gateway.langgraph_api.unsupported import NO_SCHEDULE, NO_WEBHOOK, not_implemented
-from threadkeep.gateway.run_models import GraphCall
+from threadkeep.gateway.run_models import GraphCall, MultitaskStrategy
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
 
-_ROOT: Final = "__root__"
+StreamMode: TypeAlias = Literal[
+    "values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug"
+]
+Nodes: TypeAlias = Literal["*"] | list[str] | None
+
+_IDENTITY: Final = frozenset({"user_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map", "multitask_strategy"})
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_OPTIONS: Final = {"context", "interrupt_before", "interrupt_after", "durability"}
+_ROOT: Final = "__root__"
 
 
-def graph_call(graph: Any, body: GraphRunBody, thread_id: str) -> GraphCall:
+def _refusing(*prefixes: str, names: Collection[str] = ()) -> AfterValidator:
+    """Return a validator that refuses the keys that only the server sets."""
+
+    def require_free(keys: dict[str, Any]) -> dict[str, Any]:
+        for key in keys:
+            if key in names or key.startswith(prefixes):
+                msg = f"must not hold {key[:40]}: the server sets it, the user is the one of the token"
+                raise ValueError(msg)
+        return keys
+
+    return AfterValidator(require_free)
+
+
+Keys = Annotated[dict[str, Any], _refusing("__", "langgraph_", "threadkeep_", names=_IDENTITY)]
+"""What a client puts into ``configurable`` or the context."""
+
+Metadata = Annotated[dict[str, Any], _refusing("threadkeep_")]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+class SendBody(RequestBody):
+    """A node to go to, with an input of its own."""
+
+    node: str
+    input: Any = None
+
+
+class CommandBody(RequestBody):
+    """What a run continues with, instead of an input."""
+
+    update: dict[str, Any] | list[tuple[str, Any]] | None = None
+    resume: Any = None
+    goto: Annotated[tuple[SendBody | str, ...], BeforeValidator(lambda goto: _as_list(goto) if goto else ())] = ()
+
+
+class ConfigBody(RequestBody):
+    """The config of a run."""
+
+    tags: list[str] = Field(default=[])
+    recursion_limit: int | None = Field(default=None, ge=1, le=10_000)
+    max_concurrency: int | None = Field(default=None, ge=1)
+    run_name: str | None = None
+    metadata: Metadata = Field(default={})
+    configurable: Keys = Field(default={})
+
+
+class GraphRunBody(PlacedBody):
+    """A run to begin."""
+
+    assistant_id: str
+    input: Any = None
+    command: CommandBody | None = None
+    stream_mode: Annotated[frozenset[StreamMode], BeforeValidator(_as_list)] = frozenset({"values"})
+    stream_subgraphs: bool = False
+    stream_resumable: bool = False  # every stream is
+    metadata: Metadata | None = None
+    config: ConfigBody | None = None
+    context: Keys | None = None
+    checkpoint_during: bool | None = None
+    durability: Literal["sync", "async", "exit"] | None = None
+    interrupt_before: Nodes = None
+    interrupt_after: Nodes = None
+    multitask_strategy: MultitaskStrategy | None = None
+    if_not_exists: Literal["create", "reject"] | None = None
+    on_disconnect: Literal["cancel", "continue"] | None = None
+    on_completion: Literal["delete", "keep"] | None = None
+    strict_resume: bool | None = None  # always
+    webhook: str | None = None
+    after_seconds: float | None = None
+    feedback_keys: list[str] | None = None
+
+
+def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: CheckpointTuple | None) -> GraphCall:
     """Return what *body* asks for.
 
+    Args:
+        graph: The graph.
+        body: The request.
+        thread_id: The thread.
+        stored: The checkpoint that the run begins at; ``None``: there is none.
+
     Raises:
-        InvalidInputError: The graph has no such node or context, or the config names another thread.
+        InvalidInputError: The graph does not take the input, the update or the context, or has no such node; there is
+            nothing to run, or the config names another thread.
         ProblemError: It asks for what is not served, or names a checkpoint of another thread.
     """
     if body.webhook:
         raise not_implemented(NO_WEBHOOK)
     if body.after_seconds:
         raise not_implemented(NO_SCHEDULE)
-    config = body.config or ConfigBody()
+    config, command, given = body.config or ConfigBody(), body.command, body.input
     if config.configurable.get("thread_id", thread_id) != thread_id:
         raise _invalid("config.configurable.thread_id is not the thread of the address")
+    changes, answered = [given], frozenset[str]()
+    if command is not None:
+        if given is not None:
+            raise _invalid("it has an input and a command")
+        given, answered = _command(command), frozenset(as_object(command.resume))
+        changes = [dict([pair]) for pair in command.update] if isinstance(command.update, list) else [command.update]
+        require_nodes(graph, (step if isinstance(step, str) else step.node for step in command.goto))
+    elif given is None and stored is None:
+        raise _invalid("the thread has no state to continue from, and there is no input")
+    require_values(graph, changes, stored)
     _require_context(graph, body.context)
-    resume = None if body.command is None else body.command.resume
+    for nodes in (body.interrupt_before, body.interrupt_after):
+        require_nodes(graph, nodes if isinstance(nodes, list) else ())
+    options = body.model_dump(include=_OPTIONS, exclude_none=True)
+    if body.checkpoint_during is not None:
+        options.setdefault("durability", "async" if body.checkpoint_during else "exit")
     kept = config.model_dump(exclude={"configurable"}, exclude_unset=True, exclude_none=True)
     metadata = {**kept.get("metadata", {}), **(body.metadata or {}), **graph_metadata(graph)}
     return GraphCall(
-        given=_given(graph, body),
+        given=given,
         config={**kept, "metadata": metadata},
-        configurable={**config.configurable, **place_keys(body.place(), thread_id)},
-        options=_options(graph, body),
-        events=GraphEvents(body.stream_mode, subgraphs=body.stream_subgraphs),
+        configurable={**config.configurable, **body.place.keys(thread_id)},
+        options=options,
+        events=GraphEvents(modes=body.stream_mode, subgraphs=body.stream_subgraphs),
         strategy=body.multitask_strategy or "enqueue",
-        answers=resume is not None,
-        answered=_answered(resume),
+        answers=command is not None and command.resume is not None,
+        # As LangGraph does, tell an object with an answer for each question by its keys.
+        answered=answered if all(map(_INTERRUPT_ID.fullmatch, answered)) else frozenset(),
     )
 
 
-def require_fitting(graph: Any, body: GraphRunBody, stored: CheckpointTuple | None) -> None:
-    """Refuse an input or an update that a reducer of the graph does not take.
+def require_values(graph: Any, changes: Iterable[Any], stored: CheckpointTuple | None) -> None:
+    """Refuse what a reducer of the graph does not take.
 
     Args:
         graph: The graph.
-        body: The request.
-        stored: The checkpoint that the run begins at; ``None``: there is none.
+        changes: Inputs, or updates of the state; ``None`` stands for none.
+        stored: The checkpoint that they change; ``None``: there is none.
 
     Raises:
-        InvalidInputError: A reducer does not take it, or there is nothing to run.
+        InvalidInputError: A reducer does not take one of them.
     """
-    if body.input is None and body.command is None and stored is None:
-        raise _invalid("the thread has no state to continue from, and there is no input")
-    update = None if body.command is None else body.command.update
-    for values in [dict([pair]) for pair in update] if isinstance(update, list) else [update or body.input]:
-        _require_values(graph, values, stored)
-
-
-def require_update(graph: Any, body: UpdateBody, stored: CheckpointTuple | None) -> None:
-    """Refuse a change of the state that a reducer of the graph does not take, or of a node that there is not.
-
-    Raises:
-        InvalidInputError: A reducer does not take it, or there is no such node.
-    """
-    if body.as_node is not None and body.as_node != END:
-        _require_nodes(graph, [body.as_node])
-    for values in body.values if isinstance(body.values, list) else [body.values]:
-        _require_values(graph, values, stored)
-
-
-def _require_values(graph: Any, given: Any, stored: CheckpointTuple | None) -> None:
     channels: Mapping[str, Any] = graph.channels
-    if given is None or _ROOT in channels or not hasattr(graph, "builder"):
+    if _ROOT in channels or not hasattr(graph, "builder"):
         return  # its input is one value of any kind
-    if not isinstance(given, dict):
-        raise _invalid("the input must be an object")
     values: Mapping[str, Any] = {} if stored is None else stored.checkpoint["channel_values"]
-    for key, value in cast("dict[str, Any]", given).items():
-        channel = channels.get(key)
-        if isinstance(channel, BaseChannel):
-            _require_taken(key, cast("BaseChannel[Any, Any, Any]", channel), values, value)
+    for change in changes:
+        fields = as_object(change)
+        if change is not None and not isinstance(change, dict):
+            raise _invalid("the input must be an object")
+        for key, value in fields.items():
+            if isinstance(channel := channels.get(key), BaseChannel):
+                _require_taken(key, cast("BaseChannel[Any, Any, Any]", channel), values, value)
 
 
 def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mapping[str, Any], value: Any) -> None:
@@ -110,32 +194,21 @@ def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mappin
         raise InvalidInputError(msg) from error
 
 
-def _given(graph: Any, body: GraphRunBody) -> Any:
-    command = body.command
-    if command is None:
-        return body.input
-    _require_nodes(graph, [step if isinstance(step, str) else step.node for step in command.goto])
+def _command(command: CommandBody) -> Command[Any]:
+    if command.resume is None and command.update is None and not command.goto:
+        raise _invalid("the command is empty")
     goto = [step if isinstance(step, str) else Send(step.node, step.input) for step in command.goto]
     return Command(update=command.update, resume=command.resume, goto=goto)
 
 
-def _require_nodes(graph: Any, nodes: Sequence[str]) -> None:
+def require_nodes(graph: Any, nodes: Iterable[str]) -> None:
+    """Refuse nodes that the graph does not have.
+
+    Raises:
+        InvalidInputError: It has no such node.
+    """
     if any(node not in graph.nodes for node in nodes):
         raise _invalid("it names a node that the graph does not have")
-
-
-def _options(graph: Any, body: GraphRunBody) -> dict[str, Any]:
-    for nodes in (body.interrupt_before, body.interrupt_after):
-        if isinstance(nodes, list):
-            _require_nodes(graph, nodes)
-    during = None if body.checkpoint_during is None else "async" if body.checkpoint_during else "exit"
-    options = {
-        "context": body.context,
-        "interrupt_before": body.interrupt_before,
-        "interrupt_after": body.interrupt_after,
-        "durability": body.durability or during,
-    }
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _require_context(graph: Any, context: dict[str, Any] | None) -> None:
@@ -149,14 +222,6 @@ def _require_context(graph: Any, context: dict[str, Any] | None) -> None:
     except ValidationError as error:
         msg = "the context does not fit the schema of the graph"
         raise _invalid(msg) from error
-
-
-def _answered(resume: Any) -> frozenset[str]:
-    """Return the ids of questions that an answer names, as LangGraph tells them from other keys."""
-    if not isinstance(resume, dict) or not resume:
-        return frozenset()
-    keys = cast("dict[str, Any]", resume).keys()
-    return frozenset(keys) if all(_INTERRUPT_ID.fullmatch(key) for key in keys) else frozenset()
 
 
 def _invalid(what: str) -> InvalidInputError:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
 from typing_extensions import override
 
+from threadkeep.gateway.bodies import as_object
 from threadkeep.gateway.events import Event, TurnEvents, interrupts_body
 
 _CONFIG_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
@@ -18,31 +20,28 @@ _BOOKKEEPING: Final = frozenset({"values", "updates", "custom"})
 """The modes that say how the run stands, whatever the client reads."""
 
 
+@dataclass(kw_only=True)
 class GraphEvents(TurnEvents):
     """Translates what a graph streams for a client of LangGraph's API.
 
-    Args:
+    Attributes:
         modes: What the client reads.
         subgraphs: Whether it reads what subgraphs stream, too.
-
-    Attributes:
         values: The newest state of the run; ``None``: there is none yet.
+        partial: The messages so far, by their ids.
     """
 
+    modes: frozenset[str]
+    subgraphs: bool
+    values: Any = None
+    partial: dict[str | None, Any] = field(default_factory=dict[str | None, Any])
     tells_learning: ClassVar[bool] = False
-
-    def __init__(self, modes: frozenset[str], *, subgraphs: bool) -> None:
-        super().__init__()
-        self._modes = modes
-        self._subgraphs = subgraphs
-        self._partial: dict[str | None, Any] = {}
-        self.values: Any = None
 
     @property
     @override
     def stream(self) -> dict[str, Any]:
-        modes = {mode.partition("-")[0] for mode in self._modes} | _BOOKKEEPING
-        return {"stream_mode": sorted(modes), "subgraphs": self._subgraphs}
+        modes = {mode.partition("-")[0] for mode in self.modes} | _BOOKKEEPING
+        return {"stream_mode": sorted(modes), "subgraphs": self.subgraphs}
 
     @override
     def begin(self, run_id: str, thread_id: str) -> Event:
@@ -56,13 +55,13 @@ class GraphEvents(TurnEvents):
 
     @override
     def translate(self, part: Any) -> Iterator[Event]:
-        namespace, mode, payload = part if self._subgraphs else ((), *part)
+        namespace, mode, payload = part if self.subgraphs else ((), *part)
         if not namespace:
             self._note(mode, payload)
         if mode == "messages":
             self.replying = True
             yield from self._message("|".join(("", *namespace)), *payload)
-        elif mode in self._modes:
+        elif mode in self.modes:
             yield "|".join((mode, *namespace)), _public(mode, payload)
 
     def _note(self, mode: str, payload: Any) -> None:
@@ -70,25 +69,23 @@ class GraphEvents(TurnEvents):
             self.values = payload
         elif mode == "updates" and "__interrupt__" in payload:
             self.interrupts += interrupts_body(payload["__interrupt__"])
-        elif mode == "custom" and isinstance(payload, Mapping):
-            for _ in self._custom(cast("Mapping[str, Any]", payload)):
+        elif mode == "custom":
+            for _ in self._custom(as_object(payload)):
                 pass
 
     def _message(self, namespace: str, message: Any, metadata: dict[str, Any]) -> Iterator[Event]:
         """Yield a message with its metadata, or as clients of ``messages`` read it: whole so far, and by its id."""
-        if "messages-tuple" in self._modes:
+        if "messages-tuple" in self.modes:
             yield f"messages{namespace}", [message, metadata]
             return
-        if message.id not in self._partial:
+        if message.id not in self.partial:
             yield f"messages/metadata{namespace}", {message.id: {"metadata": metadata}}
-        if not isinstance(message, BaseMessageChunk):
-            self._partial[message.id] = message
-            yield f"messages/complete{namespace}", [message]
-            return
-        before = self._partial.get(message.id)
-        whole = message if before is None else before + message
-        self._partial[message.id] = whole
-        yield f"messages/partial{namespace}", [message_chunk_to_message(whole)]
+        before, is_chunk = self.partial.get(message.id), isinstance(message, BaseMessageChunk)
+        whole = self.partial[message.id] = before + message if is_chunk and before is not None else message
+        if is_chunk:
+            yield f"messages/partial{namespace}", [message_chunk_to_message(whole)]
+        else:
+            yield f"messages/complete{namespace}", [whole]
 
 
 def error_body(described: dict[str, str]) -> dict[str, str]:

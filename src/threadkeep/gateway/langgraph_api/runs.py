@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
@@ -13,15 +13,14 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from threadkeep.errors import RunNotFoundError
+from threadkeep.gateway.bodies import as_object
 from threadkeep.gateway.events import HEARTBEAT, encode_event, encode_json
 from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, ThreadPath, User
-from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
-from threadkeep.gateway.langgraph_api.bodies import GraphRunBody, Offset, Page, selected
-from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
+from threadkeep.gateway.langgraph_api.assistants import graph_metadata, require_graph
+from threadkeep.gateway.langgraph_api.calls import GraphRunBody, graph_call
 from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
-from threadkeep.gateway.langgraph_api.states import answer, find_checkpoint
-from threadkeep.gateway.routers.chat import followed
+from threadkeep.gateway.langgraph_api.states import Offset, Page, answer, find_checkpoint, selected
 from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, describe_error, event_number
 from threadkeep.ids import new_id
 
@@ -32,8 +31,8 @@ of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
 _AFTER_A_TURN: Final = {"idle": "success", "interrupted": "success", "error": "error"}
 """The status of a run that this process does not keep, by that of its thread."""
 
-_POLL_SECONDS: Final = 1.0
-"""How often another process is asked whether it is at work on a run."""
+_EVENT: Final = re.compile(rb"id: .*\nevent: ([a-z_-]+).*\ndata: .*\n\n")
+"""An event, and the name of its mode."""
 
 
 async def _locate(thread_id: ThreadPath, run_id: RunPath, user: User) -> AnyRun:
@@ -152,15 +151,13 @@ async def _begin(request: Request, user: ChatUser, body: GraphRunBody, thread_id
     """
     graph, named = require_graph(user, body.assistant_id), thread_id or new_id()
     creates = thread_id is None or body.if_not_exists == "create"
-    stored = await find_checkpoint(user, named, body.place(), creates=creates)
-    call = graph_call(graph, body, named)
-    require_fitting(graph, body, stored)
+    stored = await find_checkpoint(user, named, body.place, creates=creates)
     turn = TurnRequest(
         user.owner,
         named,
         _question(body.input),
         cancel_on_disconnect=body.on_disconnect == "cancel",
-        call=call,
+        call=graph_call(graph, body, named, stored),
         temporary=thread_id is None and body.on_completion != "keep",
     )
     run = await user.runs.begin(turn, key=await body_key(request, user.principal))
@@ -169,14 +166,13 @@ async def _begin(request: Request, user: ChatUser, body: GraphRunBody, thread_id
 
 def _question(given: Any) -> str | None:
     """Return the text of the newest message of an input; the first one of a thread gives it its title."""
-    messages: Any = cast("Mapping[str, Any]", given).get("messages") if isinstance(given, Mapping) else None
-    last: Any = messages
-    if isinstance(messages, list):
-        last = cast("list[Any]", messages)[-1] if messages else None
-    content: Any = cast("Mapping[str, Any]", last).get("content") if isinstance(last, Mapping) else last
+    last = as_object(given).get("messages")
+    if isinstance(last, list):
+        last = cast("list[Any]", last)[-1] if last else None
+    content = as_object(last).get("content", last)
     if isinstance(content, list):
-        parts = [cast("Mapping[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, Mapping)]
-        content = " ".join(str(part.get("text", "")) for part in parts)
+        parts = map(as_object, cast("list[Any]", content))
+        content = " ".join(str(part.get("text", "")) for part in parts if part)
     return content if isinstance(content, str) else None
 
 
@@ -185,48 +181,32 @@ def _events(
 ) -> Response:
     """Return the response that sends the events of *run*; the state is in place of those that are not kept."""
 
-    def through(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        shown = _after_end(user, run, events) if isinstance(run, RunElsewhere) else events
-        return _only(shown, modes) if modes else shown
-
     async def newest(number: int) -> bytes:
         event_id, state = f"{run.run_id}:{number}", await user.state(run.thread_id)
         end = encode_event(event_id, "end", {"run_id": run.run_id}) if isinstance(run, RunElsewhere) else b""
         return encode_event(event_id, "values", state.values) + end
 
-    return followed(user.runs, run, after, reset=newest, through=through, **options)
-
-
-async def _after_end(user: ChatUser, run: RunElsewhere, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield heartbeats while another process is at work on *run*, then *chunks*."""
-    while await user.runs.is_at_work(user.owner, run.run_id):
-        yield HEARTBEAT
-        await asyncio.sleep(_POLL_SECONDS)
-    async for chunk in chunks:
-        yield chunk
+    through = partial(_only, modes=modes) if modes else None
+    return user.follow(run, after, reset=newest, waits=True, through=through, **options)
 
 
 async def _only(chunks: AsyncIterator[bytes], modes: frozenset[str]) -> AsyncIterator[bytes]:
     """Yield the events of some modes, and those that every client reads."""
-    kept = {mode.partition("-")[0] for mode in modes} | {"metadata", "error", "end"}
+    kept = {*(mode.partition("-")[0].encode() for mode in modes), b"metadata", b"error", b"end"}
     async for chunk in chunks:
-        events = [event for event in chunk.split(b"\n\n") if event]
-        chosen = [event for event in events if event.startswith(b":") or _mode_of(event) in kept]
-        if chosen:
-            yield b"\n\n".join(chosen) + b"\n\n"
-
-
-def _mode_of(event: bytes) -> str:
-    name = event.split(b"\n", 2)[1].removeprefix(b"event: ").decode("ascii")
-    return name.partition("|")[0].partition("/")[0]
+        chosen = b"".join(event[0] for event in _EVENT.finditer(chunk) if event[1] in kept)
+        if chosen or chunk == HEARTBEAT:
+            yield chosen or chunk
 
 
 def _result(user: ChatUser, run: AnyRun) -> Response:
     """Return the response that sends the state at the end of *run*, after white space while it lasts."""
 
+    async def nothing(_: int) -> bytes:
+        return b""
+
     async def through(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        shown = _after_end(user, run, chunks) if isinstance(run, RunElsewhere) else chunks
-        async for chunk in shown:
+        async for chunk in chunks:
             if chunk == HEARTBEAT:
                 yield b"\n"
         values = _values(run) if isinstance(run, ChatRun) else (await user.state(run.thread_id)).values
@@ -234,11 +214,7 @@ def _result(user: ChatUser, run: AnyRun) -> Response:
 
     after = run.buffer.last if isinstance(run, ChatRun) else 0
     kind: dict[str, Any] = {"headers": _addresses(run, "join"), "media_type": "application/json"}
-    return followed(user.runs, run, after, reset=_no_events, through=through, **kind)
-
-
-async def _no_events(_: int) -> bytes:
-    return b""
+    return user.follow(run, after, reset=nothing, waits=True, through=through, **kind)
 
 
 def _values(run: ChatRun) -> Any:
@@ -246,34 +222,38 @@ def _values(run: ChatRun) -> Any:
     if run.failure is not None:
         return {"__error__": error_body(describe_error(run.failure))}
     values = run.events.values if isinstance(run.events, GraphEvents) else None
+    fields = as_object(values)
     if run.events.interrupts and isinstance(values, dict | None):
-        return {"__interrupt__": run.events.interrupts, **cast("dict[str, Any]", values or {})}
+        return {"__interrupt__": run.events.interrupts, **fields}
     return values
 
 
 async def _run(user: ChatUser, run: AnyRun) -> dict[str, Any]:
-    call = run.request.call if isinstance(run, ChatRun) else None
-    about = {"run_id": run.run_id, "thread_id": run.thread_id, "assistant_id": assistant_id(user.graph)}
-    metadata = graph_metadata(user.graph) if call is None else call.config["metadata"]
-    strategy = "enqueue" if call is None else call.strategy
-    progress = _progress(run) if isinstance(run, ChatRun) else await _progress_elsewhere(user, run)
-    return {**about, **progress, "metadata": metadata, "kwargs": {}, "multitask_strategy": strategy}
+    call, metadata = None, graph_metadata(user.graph)
+    if isinstance(run, ChatRun):
+        call, status, created_at, updated_at = run.request.call, _status(run), run.created_at, run.updated_at
+    else:
+        thread = await user.tk.threads.require(run.thread_id)
+        running = await user.runs.is_at_work(user.owner, run.run_id)
+        status = "running" if running else _AFTER_A_TURN[thread.status]
+        created_at, updated_at = thread.created_at, thread.last_turn_at
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "assistant_id": metadata["assistant_id"],
+        "status": status,
+        "created_at": created_at,
+        "updated_at": updated_at,
+        "metadata": call.config["metadata"] if call else metadata,
+        "kwargs": {},
+        "multitask_strategy": call.strategy if call else "enqueue",
+    }
 
 
-def _progress(run: ChatRun) -> dict[str, Any]:
-    status = STATUSES.get(run.status, run.status)
-    if run.status == "running" and run.stop:
-        status = "interrupted"
-    elif run.status == "running" and not run.began.is_set():
-        status = "pending"
-    return {"status": status, "created_at": run.created_at, "updated_at": run.updated_at}
-
-
-async def _progress_elsewhere(user: ChatUser, run: RunElsewhere) -> dict[str, Any]:
-    thread = await user.tk.threads.require(run.thread_id)
-    running = await user.runs.is_at_work(user.owner, run.run_id)
-    status = "running" if running else _AFTER_A_TURN[thread.status]
-    return {"status": status, "created_at": thread.created_at, "updated_at": thread.last_turn_at}
+def _status(run: ChatRun) -> str:
+    if run.status != "running":
+        return STATUSES.get(run.status, run.status)
+    return "interrupted" if run.stop else "running" if run.began.is_set() else "pending"
 
 
 def _is_undone(run: AnyRun) -> bool:

@@ -1,14 +1,15 @@
-"""The state of a thread, as LangGraph's API shows it."""
+"""What the routes share: pages of rows, checkpoints of a thread, and its state as LangGraph's API shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi.responses import Response
+from pydantic import Field
 
+from threadkeep.gateway.bodies import RequestBody, as_object
 from threadkeep.gateway.events import encode_json, interrupts_body
-from threadkeep.gateway.langgraph_api.bodies import CheckpointBody, selected
 from threadkeep.gateway.langgraph_api.events import public_metadata
 from threadkeep.gateway.problems import ProblemError
 
@@ -17,22 +18,58 @@ if TYPE_CHECKING:
 
     from threadkeep.gateway.inputs import ChatUser
 
+Page = Annotated[int, Field(ge=1, le=1_000)]
+"""How many rows are listed."""
+
+Offset = Annotated[int, Field(ge=0, le=100_000)]
+
+
+class PageBody(RequestBody):
+    """Which rows to list."""
+
+    limit: Page = 10
+    offset: Offset = 0
+
+
+class CheckpointBody(RequestBody):
+    """A checkpoint of a thread."""
+
+    thread_id: str | None = None
+    checkpoint_ns: str | None = None
+    checkpoint_id: str | None = None
+    checkpoint_map: dict[str, Any] | None = None
+
+    def keys(self, thread_id: str) -> dict[str, str]:
+        """Return the keys of ``configurable`` that name it.
+
+        Raises:
+            ProblemError: It is not one of this thread.
+        """
+        if self.thread_id not in (None, thread_id):
+            raise checkpoint_not_found()
+        return {name: value for name in ("checkpoint_id", "checkpoint_ns") if (value := getattr(self, name))}
+
+
+class PlacedBody(RequestBody):
+    """A body that names a checkpoint, by all its keys or by its id alone."""
+
+    checkpoint: CheckpointBody | None = None
+    checkpoint_id: str | None = None
+
+    @property
+    def place(self) -> CheckpointBody:
+        """The checkpoint."""
+        return self.checkpoint or CheckpointBody(checkpoint_id=self.checkpoint_id)
+
 
 def answer(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return the response with *value*, which may be what a graph holds, as JSON."""
     return Response(encode_json(value), status, headers, "application/json")
 
 
-def place_keys(place: CheckpointBody, thread_id: str) -> dict[str, str]:
-    """Return the keys of ``configurable`` that name a checkpoint of a thread.
-
-    Raises:
-        ProblemError: It is one of another thread.
-    """
-    if place.thread_id not in (None, thread_id):
-        raise checkpoint_not_found()
-    keys = {"checkpoint_id": place.checkpoint_id, "checkpoint_ns": place.checkpoint_ns}
-    return {key: value for key, value in keys.items() if value}
+def selected(body: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    """Return of *body* what is to be shown; ``None``: all of it."""
+    return {key: value for key, value in body.items() if names is None or key in names}
 
 
 async def find_checkpoint(
@@ -46,7 +83,7 @@ async def find_checkpoint(
         ThreadNotFoundError: There is no such thread, and the request does not create it.
         ProblemError: The thread has no such checkpoint.
     """
-    keys = place_keys(place, thread_id)
+    keys = place.keys(thread_id)
     stored = await user.graph.checkpointer.aget_tuple(user.config(thread_id, **keys))
     if stored is None and not creates:
         await user.tk.threads.require(thread_id)
@@ -60,9 +97,9 @@ def checkpoint_not_found() -> ProblemError:
     return ProblemError(404, "checkpoint_not_found", "There is no checkpoint with this id.")
 
 
-def state_body(state: Any, thread_id: str, select: Sequence[str] | None = None) -> dict[str, Any]:
+def state_body(state: Any, thread_id: str, select: Collection[str] | None = None) -> dict[str, Any]:
     """Return a state, or of it what *select* names."""
-    checkpoint, parent = checkpoint_body(state.config, thread_id), checkpoint_body(state.parent_config, thread_id)
+    checkpoint, parent = (checkpoint_body(config, thread_id) for config in (state.config, state.parent_config))
     body: dict[str, Any] = {
         "values": state.values,
         "next": [*state.next],
@@ -75,10 +112,10 @@ def state_body(state: Any, thread_id: str, select: Sequence[str] | None = None) 
         "checkpoint_id": checkpoint and checkpoint["checkpoint_id"],
         "parent_checkpoint_id": parent and parent["checkpoint_id"],
     }
-    chosen = selected(body, select)
+    chosen, values = selected(body, select), as_object(state.values)
     keys = {one.partition(".")[2] for one in select or () if one.startswith("values.")}
     if keys and isinstance(state.values, dict):
-        chosen["values"] = selected(cast("dict[str, Any]", state.values), keys)
+        chosen["values"] = selected(values, keys)
     return chosen
 
 
@@ -93,8 +130,7 @@ def _namespace_body(config: Any, thread_id: str) -> dict[str, Any]:
 
 
 def _task(task: Any, thread_id: str) -> dict[str, Any]:
-    state = task.state
-    is_config = isinstance(state, dict)
+    state, is_config = task.state, isinstance(task.state, dict)
     return {
         "id": task.id,
         "name": task.name,

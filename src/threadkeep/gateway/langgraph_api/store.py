@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -12,11 +11,10 @@ from pydantic import Field
 from threadkeep.errors import OwnerMismatchError
 from threadkeep.gateway.bodies import RequestBody
 from threadkeep.gateway.inputs import Reader, Writer, approver, client_of
-from threadkeep.gateway.langgraph_api.bodies import Offset, Page
-from threadkeep.gateway.langgraph_api.states import answer
+from threadkeep.gateway.langgraph_api.states import Page, PageBody, answer
 from threadkeep.gateway.owner_items import is_internal
 from threadkeep.gateway.principals import Principal
-from threadkeep.identity import OWNED_ROOTS
+from threadkeep.identity import replace_label
 
 router = APIRouter(prefix="/store")
 
@@ -25,42 +23,37 @@ MEMORIES: Final = "memories"
 """The root of the memories: what an agent uses."""
 
 
-class PutBody(RequestBody):
-    """An item to write."""
-
-    namespace: tuple[str, ...]
-    key: str
-    value: dict[str, Any]
-    index: Literal[False] | list[str] | None = None
-    ttl: float | None = None
-
-
-class DeleteBody(RequestBody):
-    """An item to delete."""
+class ItemBody(RequestBody):
+    """An item."""
 
     namespace: tuple[str, ...] = ()
     key: str
 
 
-class ItemsBody(RequestBody):
+class PutBody(ItemBody):
+    """An item to write."""
+
+    value: dict[str, Any]
+    index: Literal[False] | list[str] | None = None
+    ttl: float | None = None
+
+
+class ItemsBody(PageBody):
     """Which items to list."""
 
     namespace_prefix: tuple[str, ...] = ()
     filter: dict[str, Any] | None = None
     query: str | None = None
-    limit: Page = 10
-    offset: Offset = 0
     refresh_ttl: bool | None = None
 
 
-class NamespacesBody(RequestBody):
+class NamespacesBody(PageBody):
     """Which namespaces to list."""
 
     prefix: tuple[str, ...] | None = None
     suffix: tuple[str, ...] | None = None
     max_depth: int | None = Field(default=None, ge=0)
     limit: Page = 100
-    offset: Offset = 0
 
 
 @router.put("/items", status_code=204)
@@ -82,13 +75,13 @@ async def get(
     refresh_ttl: bool | None = None,
 ) -> Response:
     """Return an item; ``null``: there is none."""
-    labels = _own(namespace.split("."), principal)
+    labels = _own(tuple(namespace.split(".")), principal)
     item = await client_of(request, principal).store.aget(labels, key, refresh_ttl=refresh_ttl)
     return answer(None if item is None else _item(item, principal))
 
 
 @router.delete("/items", status_code=204)
-async def delete(body: DeleteBody, request: Request, principal: Writer) -> None:
+async def delete(body: ItemBody, request: Request, principal: Writer) -> None:
     """Delete an item, if there is one."""
     await client_of(request, principal).store.adelete(_own(body.namespace, principal), body.key)
 
@@ -106,26 +99,19 @@ async def search(body: ItemsBody, request: Request, principal: Reader) -> Respon
 @router.post("/namespaces")
 async def namespaces(body: NamespacesBody, request: Request, principal: Reader) -> Response:
     """List the namespaces of the user."""
-    prefix = None if not body.prefix else _named(body.prefix, principal)
+    prefix = replace_label(body.prefix, ME, principal.owner.label) if body.prefix else None
     options = body.model_dump(exclude={"prefix"})
     listed = await client_of(request, principal).store.alist_namespaces(prefix=prefix, **options)
     return answer({"namespaces": [_shown(one, principal) for one in listed if not is_internal(one)]})
 
 
-def _named(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
-    root, *rest = labels
-    if rest and rest[0] == ME and root in OWNED_ROOTS:
-        rest[0] = principal.owner.label
-    return root, *rest
-
-
-def _own(labels: Sequence[str], principal: Principal) -> tuple[str, ...]:
+def _own(labels: tuple[str, ...], principal: Principal) -> tuple[str, ...]:
     """Return a namespace of the user.
 
     Raises:
         OwnerMismatchError: The gateway keeps its own items there; the store refuses those of others.
     """
-    named = _named(labels, principal) if labels else ()
+    named = replace_label(labels, ME, principal.owner.label)
     if is_internal(named):
         msg = "This namespace is the gateway's own."
         raise OwnerMismatchError(msg)
@@ -140,15 +126,11 @@ def _approved(value: dict[str, Any], principal: Principal) -> dict[str, Any]:
     """
     given = value.get("approval")
     by = approver(principal, approved=given is not None)
-    if by is None:
-        return value
-    return {**value, "approval": {**given, "by": by} if isinstance(given, dict) else given}
+    return {**value, "approval": {**given, "by": by}} if isinstance(given, dict) else value
 
 
-def _shown(labels: tuple[str, ...], principal: Principal) -> list[str]:
-    if labels[1:2] == (principal.owner.label,) and labels[0] in OWNED_ROOTS:
-        return [labels[0], ME, *labels[2:]]
-    return list(labels)
+def _shown(labels: tuple[str, ...], principal: Principal) -> tuple[str, ...]:
+    return replace_label(labels, principal.owner.label, ME)
 
 
 def _item(item: Any, principal: Principal) -> dict[str, Any]:

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from operator import attrgetter
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
+from langgraph.constants import END
 from langgraph.errors import InvalidUpdateError
+from pydantic import Field
 
 from threadkeep.errors import ConflictError, ThreadkeepError
+from threadkeep.gateway.bodies import NewId, RequestBody, as_object
 from threadkeep.gateway.events import interrupts_body
 from threadkeep.gateway.inputs import ChatUser, ThreadPath, User
+from threadkeep.gateway.langgraph_api import states
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
-from threadkeep.gateway.langgraph_api.bodies import (
-    CheckpointBody,
-    CountBody,
-    GraphThreadBody,
-    MetadataBody,
-    Page,
-    SearchBody,
-    StateAtBody,
-    StatesBody,
-    UpdateBody,
-    selected,
-)
-from threadkeep.gateway.langgraph_api.calls import require_update
+from threadkeep.gateway.langgraph_api.calls import require_nodes, require_values
 from threadkeep.gateway.langgraph_api.events import error_body
-from threadkeep.gateway.langgraph_api.states import (
-    answer,
-    checkpoint_body,
-    checkpoint_not_found,
-    find_checkpoint,
-    place_keys,
-    state_body,
-)
+from threadkeep.gateway.langgraph_api.states import CheckpointBody, Page, PageBody, PlacedBody, answer, find_checkpoint
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_models import describe_error
 from threadkeep.ids import new_id
@@ -48,6 +32,62 @@ _MAX_THREADS: Final = 10_000
 """How many threads a search looks at."""
 
 _STATES_AT_ONCE: Final = 8
+
+
+class GraphThreadBody(RequestBody):
+    """A thread to create."""
+
+    thread_id: NewId | None = None
+    metadata: dict[str, Any] | None = None
+    if_exists: Literal["raise", "do_nothing"] | None = None
+
+
+class MetadataBody(RequestBody):
+    """A change of a thread."""
+
+    metadata: dict[str, Any] = Field(default={})
+
+
+class CountBody(RequestBody):
+    """Which threads to count."""
+
+    metadata: dict[str, Any] | None = None
+    values: dict[str, Any] | None = None
+    status: Literal["idle", "busy", "interrupted", "error"] | None = None
+
+
+class SearchBody(CountBody, PageBody):
+    """Which threads to list, in which order, and what of each."""
+
+    ids: list[NewId] | None = None
+    sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
+
+
+class StateAtBody(RequestBody):
+    """Which state to read."""
+
+    checkpoint: CheckpointBody
+    subgraphs: bool = False
+    select: list[str] | None = None
+
+
+class UpdateBody(PlacedBody):
+    """A change of a thread's state."""
+
+    values: dict[str, Any] | list[dict[str, Any]] | None = None
+    as_node: str | None = None
+
+
+class StatesBody(RequestBody):
+    """Which states to list."""
+
+    limit: Page = 10
+    before: CheckpointBody | str | dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    checkpoint: CheckpointBody | None = None
+    select: list[str] | None = None
 
 
 @router.post("")
@@ -66,16 +106,15 @@ async def create(body: GraphThreadBody, user: User) -> Response:
 async def search(body: SearchBody, user: User) -> Response:
     """List threads, the last turn first."""
     descends, end = body.sort_order != "asc", body.offset + body.limit
-    by_time = body.sort_by in (None, "updated_at", "state_updated_at")
-    is_sorted = descends and by_time  # as threads are listed
+    by = None if body.sort_by in ("updated_at", "state_updated_at") else body.sort_by
+    is_sorted = descends and by is None  # as threads are listed
     found: list[Any] = []
     async for thread in _matching(user, body, body.ids):
         found.append(thread)
         if is_sorted and len(found) >= end:
             break
     if not is_sorted:
-        key = _updated_at if by_time else attrgetter(str(body.sort_by))
-        found.sort(key=lambda thread: str(key(thread)), reverse=descends)
+        found.sort(key=lambda one: str(getattr(one, by) if by else _updated_at(one)), reverse=descends)
     limit = asyncio.Semaphore(_STATES_AT_ONCE)
 
     async def shown(thread: Any) -> dict[str, Any]:
@@ -149,20 +188,21 @@ async def show_state_at(thread_id: ThreadPath, body: StateAtBody, user: User) ->
     """Return the state of a thread at a checkpoint, also of a subgraph."""
     await find_checkpoint(user, thread_id, body.checkpoint)
     try:
-        state = await user.state(thread_id, subgraphs=body.subgraphs, **place_keys(body.checkpoint, thread_id))
+        state = await user.state(thread_id, subgraphs=body.subgraphs, **body.checkpoint.keys(thread_id))
     except ValueError as error:
         if isinstance(error, ThreadkeepError):
             raise
-        raise checkpoint_not_found() from error  # there is no such subgraph
-    return answer(state_body(state, thread_id, body.select))
+        raise states.checkpoint_not_found() from error  # there is no such subgraph
+    return answer(states.state_body(state, thread_id, body.select))
 
 
 @router.post("/{thread_id}/state")
 async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> Response:
     """Change the state of a thread, as if a node had."""
-    stored = await find_checkpoint(user, thread_id, body.place())
-    require_update(user.graph, body, stored)
-    config = user.config(thread_id, **place_keys(body.place(), thread_id))
+    stored = await find_checkpoint(user, thread_id, body.place)
+    require_nodes(user.graph, () if body.as_node in (None, END) else [body.as_node])
+    require_values(user.graph, body.values if isinstance(body.values, list) else [body.values], stored)
+    config = user.config(thread_id, **body.place.keys(thread_id))
     try:
         written = await user.graph.aupdate_state(config, body.values, as_node=body.as_node)
     except (InvalidUpdateError, TypeError, ValueError, KeyError) as error:
@@ -170,7 +210,7 @@ async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> R
             raise
         detail = f"The graph does not take these values, or has no such node ({type(error).__name__})."
         raise ProblemError(422, "input_invalid", detail) from error
-    named = checkpoint_body(written, thread_id)
+    named = states.checkpoint_body(written, thread_id)
     return answer({"checkpoint": named, "configurable": named, "checkpoint_id": named and named["checkpoint_id"]})
 
 
@@ -185,18 +225,18 @@ async def search_history(thread_id: ThreadPath, body: StatesBody, user: User) ->
     """List the states of a thread, newest first."""
     await find_checkpoint(user, thread_id, CheckpointBody())
     within = {"checkpoint_ns": body.checkpoint.checkpoint_ns or ""} if body.checkpoint else {}
-    older = user.config(thread_id, **place_keys(_before(body.before), thread_id)) if body.before else None
+    older = user.config(thread_id, **_before(body.before).keys(thread_id)) if body.before else None
     config = user.config(thread_id, **within)
-    states = user.graph.aget_state_history(config, filter=body.metadata, before=older, limit=body.limit)
-    return answer([state_body(one, thread_id, body.select) async for one in states])
+    found = user.graph.aget_state_history(config, filter=body.metadata, before=older, limit=body.limit)
+    return answer([states.state_body(one, thread_id, body.select) async for one in found])
 
 
 def _before(before: CheckpointBody | str | dict[str, Any]) -> CheckpointBody:
     """Return the checkpoint that a history ends before: given as such, by its id, or as a config."""
     if isinstance(before, CheckpointBody):
         return before
-    keys: Any = before.get("configurable") if isinstance(before, dict) else {"checkpoint_id": before}
-    named: Any = cast("dict[str, Any]", keys).get("checkpoint_id") if isinstance(keys, dict) else None
+    keys = before.get("configurable") if isinstance(before, dict) else {"checkpoint_id": before}
+    named = as_object(keys).get("checkpoint_id")
     if not isinstance(named, str):
         raise ProblemError(422, "input_invalid", "before names no checkpoint.")
     return CheckpointBody(checkpoint_id=named)
@@ -221,10 +261,10 @@ async def _matching(user: ChatUser, body: CountBody, ids: Collection[str] | None
 
 def _holds(value: Any, wanted: Any) -> bool:
     """Return whether *value* is what is *wanted*; of an object, whether it has all of that."""
+    held, parts = as_object(value), as_object(wanted).items()
     if not isinstance(wanted, Mapping):
         return value == wanted
-    parts, held = cast("Mapping[str, Any]", wanted), cast("Mapping[str, Any]", value)
-    return isinstance(value, Mapping) and all(key in held and _holds(held[key], parts[key]) for key in parts)
+    return isinstance(value, Mapping) and all(key in held and _holds(held[key], part) for key, part in parts)
 
 
 def _updated_at(thread: Any) -> Any:
@@ -260,4 +300,4 @@ async def _thread(user: ChatUser, thread: Any, select: list[str] | None = None) 
         state = await user.state(thread.thread_id)
         body["values"] = state.values if state.created_at else None
         body["interrupts"] = {task.id: interrupts_body(task.interrupts) for task in state.tasks if task.interrupts}
-    return selected(body, select)
+    return states.selected(body, select)

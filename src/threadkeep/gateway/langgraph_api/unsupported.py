@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from fastapi import APIRouter, Depends
@@ -12,38 +12,23 @@ from threadkeep.gateway.problems import ProblemError
 
 router = APIRouter(dependencies=[Depends(require("chat"))])
 
-_ONE_ASSISTANT: Final = "The served graph is the one assistant. Run it on a LangGraph server to keep several versions."
-_NO_CRON: Final = "Nothing is scheduled here. Call the run from a scheduler of your own."
-_ONE_BY_ONE: Final = "Send one request for each run or thread."
-_OTHER_STREAM: Final = "Stream a run by /threads/{thread_id}/runs/stream, or join it by /runs/{run_id}/stream."
-
 NO_WEBHOOK: Final = "Webhooks are not called here. Stream the run, join it, or wait for it."
-NO_SCHEDULE: Final = _NO_CRON
+NO_SCHEDULE: Final = "Nothing is scheduled here. Call the run from a scheduler of your own."
 
-ROUTES: Final[dict[str, str]] = {
-    "POST /runs/crons": _NO_CRON,
-    "POST /runs/crons/search": _NO_CRON,
-    "POST /runs/crons/count": _NO_CRON,
-    "PATCH /runs/crons/{id}": _NO_CRON,
-    "DELETE /runs/crons/{id}": _NO_CRON,
-    "POST /threads/{id}/runs/crons": _NO_CRON,
-    "POST /assistants": _ONE_ASSISTANT,
-    "PATCH /assistants/{id}": _ONE_ASSISTANT,
-    "DELETE /assistants/{id}": _ONE_ASSISTANT,
-    "POST /assistants/count": _ONE_ASSISTANT,
-    "POST /assistants/{id}/versions": _ONE_ASSISTANT,
-    "POST /assistants/{id}/latest": _ONE_ASSISTANT,
-    "GET /assistants/{id}/subgraphs": _ONE_ASSISTANT,
-    "GET /assistants/{id}/subgraphs/{namespace}": _ONE_ASSISTANT,
-    "POST /runs": _ONE_BY_ONE,
-    "POST /runs/batch": _ONE_BY_ONE,
-    "POST /runs/cancel": _ONE_BY_ONE,
-    "POST /threads/prune": _ONE_BY_ONE,
-    "DELETE /threads/{id}/runs/{run}": _ONE_BY_ONE,
-    "GET /threads/{id}/stream": _OTHER_STREAM,
-    "POST /threads/{id}/stream/events": _OTHER_STREAM,
-    "POST /threads/{id}/commands": _OTHER_STREAM,
+_TABLE: Final[dict[str, str]] = {
+    NO_SCHEDULE: """
+        POST /runs/crons, POST /runs/crons/search, POST /runs/crons/count, PATCH /runs/crons/{id},
+        DELETE /runs/crons/{id}, POST /threads/{id}/runs/crons""",
+    "The served graph is the one assistant. Run it on a LangGraph server to keep several versions.": """
+        POST /assistants, PATCH /assistants/{id}, DELETE /assistants/{id}, POST /assistants/count,
+        POST /assistants/{id}/versions, POST /assistants/{id}/latest,
+        GET /assistants/{id}/subgraphs, GET /assistants/{id}/subgraphs/{namespace}""",
+    "Send one request for each run or thread.": """
+        POST /runs, POST /runs/batch, POST /runs/cancel, POST /threads/prune, DELETE /threads/{id}/runs/{run}""",
+    "Stream a run by /threads/{thread_id}/runs/stream, or join it by /runs/{run_id}/stream.": """
+        GET /threads/{id}/stream, POST /threads/{id}/stream/events, POST /threads/{id}/commands""",
 }
+ROUTES: Final = {route.strip(): detail for detail, routes in _TABLE.items() for route in routes.split(",")}
 """What is said of each route."""
 
 
@@ -52,13 +37,10 @@ def not_implemented(detail: str) -> ProblemError:
     return ProblemError(501, "not_implemented", detail)
 
 
-def _refusal(detail: str) -> Callable[[], Awaitable[None]]:
-    async def refuse() -> None:
-        raise not_implemented(detail)
-
-    return refuse
+async def _refuse(detail: str) -> None:
+    raise not_implemented(detail)
 
 
 for _route, _detail in ROUTES.items():
     _method, _path = _route.split()
-    router.add_api_route(_path, _refusal(_detail), methods=[_method])
+    router.add_api_route(_path, partial(_refuse, _detail), methods=[_method])

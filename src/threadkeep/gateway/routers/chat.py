@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -14,11 +13,9 @@ from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, RequestBody, refuse_
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
-from threadkeep.gateway.inputs import TurnStarter, client_of
-from threadkeep.gateway.principals import Principal
+from threadkeep.gateway.inputs import ChatUser, Starter
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.run_models import AnyRun, RunElsewhere, TurnRequest
-from threadkeep.gateway.runs import RunRegistry
+from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
@@ -99,14 +96,13 @@ class ChatBody(RequestBody):
 
 @router.post("/chat/stream", response_class=EventStreamResponse, status_code=200, responses=STREAM)
 async def stream(
-    body: ChatBody, request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
+    body: ChatBody, request: Request, user: Starter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
     """Run a turn and stream its events; the events end some seconds after ``done``."""
-    runs: RunRegistry = request.app.state.gateway.runs
     del idempotency_key  # declared for the schema
-    key = await body_key(request, principal)
-    await _require_checkpoint(request, principal, body)
-    return followed(runs, await runs.begin(_turn(principal, body), key=key))
+    key = await body_key(request, user.principal)
+    await _require_checkpoint(user, body)
+    return user.follow(await user.runs.begin(_turn(user, body), key=key))
 
 
 @router.post(
@@ -116,14 +112,11 @@ async def stream(
     responses=STREAM,
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
 )
-async def stream_files(
-    request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
-) -> EventStreamResponse:
+async def stream_files(request: Request, user: Starter, idempotency_key: IdempotencyKey = None) -> EventStreamResponse:
     """Run a turn with files: the fields of ``/chat/stream`` as a form, and up to five ``files``."""
     announced = request.headers.get("content-length", "")
     if not announced.isdecimal() or int(announced) > FORM_BYTES:
         raise ProblemError(413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or no Content-Length.")
-    runs: RunRegistry = request.app.state.gateway.runs
     documents: list[UploadedDocument] = []
     async with request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES) as form:
         fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
@@ -133,58 +126,28 @@ async def stream_files(
             raise RequestValidationError(error.errors(include_input=False, include_url=False)) from error
         for name, file in form.multi_items():
             if name == "files" and not isinstance(file, str):
-                documents.append(await read_upload(file.filename or "", await file.read(), runs.children))
+                documents.append(await read_upload(file.filename or "", await file.read(), user.runs.children))
     require_total(documents)
-    await _require_checkpoint(request, principal, body)
-    turn = replace(_turn(principal, body), documents=tuple(documents))
+    await _require_checkpoint(user, body)
+    turn = replace(_turn(user, body), documents=tuple(documents))
     del idempotency_key  # declared for the schema
     texts = [part for document in documents for part in (document.name, document.text)]
-    key = request_key(request, principal, body.model_dump_json(), *texts)
-    return followed(runs, await runs.begin(turn, key=key))
+    key = request_key(request, user.principal, body.model_dump_json(), *texts)
+    return user.follow(await user.runs.begin(turn, key=key))
 
 
-async def _require_checkpoint(request: Request, principal: Principal, body: ChatBody) -> None:
+async def _require_checkpoint(user: ChatUser, body: ChatBody) -> None:
     """Refuse a turn on a checkpoint that is not there: the graph would begin a thread without its messages."""
     if body.checkpoint_id is not None and body.thread_id is not None:
-        threads = client_of(request, principal).threads
-        await threads.messages(body.thread_id, checkpoint_id=body.checkpoint_id)
+        await user.tk.threads.messages(body.thread_id, checkpoint_id=body.checkpoint_id)
 
 
-def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
+def _turn(user: ChatUser, body: ChatBody) -> TurnRequest:
     return TurnRequest(
-        principal.owner,
+        user.owner,
         body.thread_id or new_id(),
         body.message,
         checkpoint_id=body.checkpoint_id,
         memory=body.memory == "on",
         cancel_on_disconnect=body.on_disconnect == "cancel",
     )
-
-
-def followed(
-    runs: RunRegistry,
-    run: AnyRun,
-    after: int = 0,
-    *,
-    reset: Callable[[int], Awaitable[bytes]] | None = None,
-    through: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]] | None = None,
-    cancels: bool = False,
-    **response: Any,
-) -> EventStreamResponse:
-    """Return the response that sends the events of *run* behind number *after*.
-
-    Args:
-        runs: The runs of this process.
-        run: The run.
-        after: The number.
-        reset: See :meth:`RunRegistry.follow`.
-        through: Changes what is sent; ``None``: nothing does.
-        cancels: Whether a client that leaves stops the run.
-        response: Further arguments of the response.
-    """
-    events = runs.follow(run, after, reset=reset)
-    chunks = events if through is None else through(events)
-    if isinstance(run, RunElsewhere):
-        return EventStreamResponse(chunks, lambda _: None, **response)
-    runs.enter(run)
-    return EventStreamResponse(chunks, lambda left: runs.leave(run, cancels=left and cancels), **response)

@@ -11,7 +11,7 @@ from threadkeep.gateway.bodies import RequestBody
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.idempotency import body_key
 from threadkeep.gateway.inputs import LastEventId, RunPath, Starter, User
-from threadkeep.gateway.routers.chat import STREAM, IdempotencyKey, followed
+from threadkeep.gateway.routers.chat import STREAM, IdempotencyKey
 from threadkeep.gateway.run_models import RunElsewhere, Status, event_number
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -87,7 +87,7 @@ async def show(run_id: RunPath, user: User) -> RunBody:
 async def join(run_id: RunPath, user: User, last_event_id: LastEventId = "") -> EventStreamResponse:
     """Stream the events of a run behind ``Last-Event-ID``; without it, from the first."""
     run = await user.runs.locate(user.owner, run_id)
-    return followed(user.runs, run, event_number(last_event_id, run_id))
+    return user.follow(run, event_number(last_event_id, run_id))
 
 
 @router.post("/{run_id}/cancel")
@@ -109,4 +109,4 @@ async def resume(
         cancel_on_disconnect=body.on_disconnect == "cancel",
         key=await body_key(request, user.principal),
     )
-    return followed(user.runs, run)
+    return user.follow(run)
