@@ -183,6 +183,17 @@ class TestMemories:
         assert {(one.status_code, one.json()["code"]) for one in answers} == {(412, "revision_conflict")}
         assert (unchanged["text"], unchanged["pinned"]) == ("I live in Rome.", False)
 
+    async def test_of_many_changes_of_one_revision_one_is_made(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            path = f"/memories/{await added(client)}"
+            headers = {"If-Match": (await client.get(path)).headers["etag"]}
+            pins = [client.post(f"{path}/pin", json={}, headers=headers) for _ in range(8)]
+            deletions = [client.delete(path, headers=headers) for _ in range(2)]
+            answers = await asyncio.gather(*pins, *deletions)
+
+        assert [one.status_code for one in answers].count(200) == 1
+        assert {one.status_code for one in answers} <= {200, 404, 412}  # 404: the deletion was the one
+
     async def test_pin_and_undo(self, gateway: GatewayWorld):
         async with gateway.client() as client:
             memory_id = await added(client)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from fastapi import Depends, Header, Path, Query, Request, Response
 
 from threadkeep.client import Threadkeep
-from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.events import EventStreamResponse
@@ -154,9 +154,8 @@ def expected_revision(if_match: str | None) -> int:
     return int(found[1])
 
 
-def changed_since(error: RevisionConflictError | None = None) -> ProblemError:
+def changed_since() -> ProblemError:
     """Return the answer to a revision that is not the current one."""
-    del error
     return ProblemError(412, "revision_conflict", "The memory was changed since it was read; read it again.")
 
 

@@ -288,9 +288,9 @@ class MemoryRepository(MemoryReader):
             changes["metadata"] = check_metadata(metadata, redact=self._redact)
         return await self._change(memory_id, owner, changes)
 
-    async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
+    async def pin(self, memory_id: str, *, owner: Owner, revision: int | None = None, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
-        return await self._change(memory_id, owner, {"pinned": pinned})
+        return await self._change(memory_id, owner, {"pinned": pinned}, revision=revision)
 
     async def supersede(
         self,

@@ -307,23 +307,42 @@ class MemoryService(Service):
         )
 
     @operation
-    async def forget(self, memory_id: str, *, owner: str | Owner | None = None, dry: bool = False) -> Forgotten:
+    async def forget(
+        self, memory_id: str, *, owner: str | Owner | None = None, revision: int | None = None, dry: bool = False
+    ) -> Forgotten:
         """Remove a memory with its history and everything derived from it; report where its text still stands.
 
         Args:
             memory_id: The memory.
             owner: The owner.
+            revision: The revision that was read; None: the current one.
             dry: Change nothing, and return what would be removed.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: The memory was changed since *revision*.
         """
-        return await self._services.memory_repository.forget(memory_id, owner=self._scope.resolve(owner), dry=dry)
+        owner = self._scope.resolve(owner)
+        return await self._services.memory_repository.forget(memory_id, owner=owner, revision=revision, dry=dry)
 
     @operation
-    async def pin(self, memory_id: str, *, owner: str | Owner | None = None, pinned: bool = True) -> Memory:
-        """Make a memory never expire, or let it expire again (``pinned=False``)."""
-        return await self._services.memory_repository.pin(memory_id, owner=self._scope.resolve(owner), pinned=pinned)
+    async def pin(
+        self, memory_id: str, *, owner: str | Owner | None = None, revision: int | None = None, pinned: bool = True
+    ) -> Memory:
+        """Make a memory never expire, or let it expire again (``pinned=False``).
+
+        Args:
+            memory_id: The memory.
+            owner: The owner.
+            revision: The revision that was read; None: the current one.
+            pinned: Whether it never expires.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: The memory was changed since *revision*.
+        """
+        owner = self._scope.resolve(owner)
+        return await self._services.memory_repository.pin(memory_id, owner=owner, revision=revision, pinned=pinned)
 
     @operation
     async def label(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -415,10 +416,8 @@ async def correct_memory(
     revision = expected_revision(if_match)
     by = approver(principal, approved=body.approved)
     memories = client_of(request, principal).memories
-    try:
+    with _unchanged_since():
         memory = await memories.correct(memory_id, body.text, revision=revision, approved_by=by)
-    except RevisionConflictError as error:
-        raise changed_since(error) from error
     set_etag(response, memory.revision)
     return memory_body(memory)
 
@@ -433,9 +432,10 @@ async def forget_memory(
 ) -> ForgottenBody:
     """Remove a memory with its history; it is not learnt again. *dry*: change nothing, and return what would go."""
     revision = expected_revision(if_match)
-    memories = client_of(request, principal).memories
-    await _require_revision(memories, memory_id, revision)
-    return forgotten_body(await memories.forget(memory_id, dry=dry))
+    with _unchanged_since():
+        return forgotten_body(
+            await client_of(request, principal).memories.forget(memory_id, revision=revision, dry=dry)
+        )
 
 
 @router.get("/{memory_id}/history")
@@ -469,9 +469,8 @@ async def pin_memory(
 ) -> PinnedBody:
     """Make a memory never expire, or let it expire again."""
     revision = expected_revision(if_match)
-    memories = client_of(request, principal).memories
-    await _require_revision(memories, memory_id, revision)
-    memory = await memories.pin(memory_id, pinned=body.pinned)
+    with _unchanged_since():
+        memory = await client_of(request, principal).memories.pin(memory_id, revision=revision, pinned=body.pinned)
     set_etag(response, memory.revision)
     return PinnedBody(memory_id=memory.memory_id, pinned=memory.pinned, revision=memory.revision)
 
@@ -486,9 +485,13 @@ def _version(version: Version) -> VersionBody:
     )
 
 
-async def _require_revision(memories: Any, memory_id: str, revision: int) -> None:
-    if (await memories.require(memory_id)).revision != revision:
-        raise changed_since()
+@contextmanager
+def _unchanged_since() -> Generator[None]:
+    """Answer a revision that is not the current one."""
+    try:
+        yield
+    except RevisionConflictError as error:
+        raise changed_since() from error
 
 
 async def _lines(tk: OwnerClient) -> AsyncIterator[bytes]:
