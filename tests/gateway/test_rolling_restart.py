@@ -148,7 +148,7 @@ class Load:
                             kinds.append(event.kind)
                             last = event.data
                             if event.kind == "done":
-                                self.acknowledged.append(Acknowledged("ana", thread_id, word))
+                                self.acknowledged.append(Acknowledged("ana", thread_id, word, last["recorded"]))
                                 return
             if kinds and kinds[-1] == "error" and last.get("code") not in ("restarting", "thread_busy"):
                 self.wrong.append(str(last))
@@ -200,7 +200,7 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
 
     assert load.wrong == []
     assert set(load.statuses) <= {200, 503}
-    assert len(load.acknowledged) > users
+    assert sum(turn.learnt for turn in load.acknowledged) > users
     assert set(codes) == {0}
 
 
@@ -224,4 +224,4 @@ async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: 
 
     assert load.wrong == []
     assert set(load.statuses) <= {200, 503}
-    assert len(load.acknowledged) > users
+    assert sum(turn.learnt for turn in load.acknowledged) > users
