@@ -68,11 +68,26 @@ hypothesis.settings.load_profile("threadkeep")
 _WORLDS: Final = itertools.count()
 
 
-def pytest_configure() -> None:
-    """Keep what tests and their servers write in memory, where it is written at once; some hundred megabytes."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what tests and their servers write in memory, where it is written at once; some hundred megabytes.
+
+    A worker takes the forkserver of its run.
+    """
     if "TMPDIR" not in os.environ and _is_usable(IN_MEMORY):
         os.environ["TMPDIR"] = str(IN_MEMORY)
         tempfile.tempdir = None
+    if (address := getattr(config, "workerinput", {}).get("forkserver")) is not None:
+        from tests.processes import use_forkserver
+
+        use_forkserver(address)
+
+
+def pytest_configure_node(node: Any) -> None:
+    """Let the programs of all workers fork from one process: to import what they need takes seconds."""
+    if "not slow" not in str(node.config.getoption("markexpr", "")):
+        from tests.processes import start_forkserver
+
+        node.workerinput["forkserver"] = start_forkserver()
 
 
 def _is_usable(folder: Path) -> bool:

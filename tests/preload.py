@@ -24,12 +24,12 @@ import threadkeep.storage.mongodb.storage
 import threadkeep.storage.postgres.storage
 import threadkeep.storage.redis.storage
 import threadkeep.storage.sqlite.storage
-from tests.conftest import PREFIXES
+from tests.conftest import OTHERS, PREFIXES
 from threadkeep.gateway.serve import _require_usable
 from threadkeep.gateway.settings import GatewaySettings
 
-for name in [*os.environ]:  # those of the test that is the first to start a program
-    if name.startswith(PREFIXES):
+for name in [*os.environ]:  # those of the developer, or of the test that is the first to start a program
+    if name.startswith(PREFIXES) or name in OTHERS:
         del os.environ[name]
 os.environ.update(LANGGRAPH_STORE_TYPE="memory", EMBEDDINGS_PROVIDER="none", THREADKEEP_SINGLE_USER="ana")
 with tempfile.TemporaryDirectory() as folder:

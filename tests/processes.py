@@ -17,16 +17,38 @@ import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from multiprocessing import reduction
+from multiprocessing import forkserver, reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from subprocess import PIPE
-from typing import IO, Any, Self
+from typing import IO, Any, Final, Self
 
 from threadkeep_conformance.servers import _die_with_parent
 
 THREADKEEP = ("-c", "from threadkeep.cli.main import main; main()")
 """What runs ``threadkeep``; its words come after it."""
+
+
+PRELOADED: Final = ["tests.preload"]
+
+
+def start_forkserver() -> str:
+    """Start the process that programs fork from, so that other processes use it, too; return its address."""
+    forkserver.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+    return _forkserver()._forkserver_address
+
+
+def use_forkserver(address: str) -> None:
+    """Fork programs from the process at *address*, which another process has started and ends."""
+    shared = _forkserver()
+    shared._forkserver_address = address
+    shared._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
+    shared.ensure_running = lambda: None
+
+
+def _forkserver() -> Any:
+    return forkserver._forkserver  # type: ignore[attr-defined]  # the standard library shares it within a process only
 
 
 class PythonProcess:
@@ -131,7 +153,7 @@ def start_python(
         stderr: A file descriptor, or ``PIPE``; by default this process's.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.preload"])
+    context.set_forkserver_preload(PRELOADED)
     pipes: list[IO[str] | None] = []
     with ExitStack() as stack:
         ends: list[_Descriptor] = []
