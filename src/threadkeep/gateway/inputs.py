@@ -82,6 +82,22 @@ class ChatUser:
         """Return the state of a thread; see :meth:`config`."""
         return await self.graph.aget_state(self.config(thread_id, **checkpoint), subgraphs=subgraphs)
 
+    async def find_checkpoint(self, thread_id: str, *, creates: bool = False, **checkpoint: Any) -> Any:
+        """Return a checkpoint of a thread, as :meth:`config` names it; ``None``: the thread has none yet.
+
+        The list of threads and the size of a thread are read only for one without a checkpoint.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread, and the request does not create it.
+            ProblemError: The thread has no such checkpoint.
+        """
+        stored = await self.graph.checkpointer.aget_tuple(self.config(thread_id, **checkpoint))
+        if stored is None and not creates:
+            await self.tk.threads.require(thread_id)
+        if stored is None and checkpoint:
+            raise checkpoint_not_found()
+        return stored
+
     def follow(
         self,
         run: AnyRun,
@@ -157,6 +173,11 @@ def expected_revision(if_match: str | None) -> int:
 def changed_since() -> ProblemError:
     """Return the answer to a revision that is not the current one."""
     return ProblemError(412, "revision_conflict", "The memory was changed since it was read; read it again.")
+
+
+def checkpoint_not_found() -> ProblemError:
+    """Return the answer to a checkpoint that the thread does not have."""
+    return ProblemError(404, "checkpoint_not_found", "There is no checkpoint with this id.")
 
 
 def approver(principal: Principal, *, approved: bool) -> str | None:

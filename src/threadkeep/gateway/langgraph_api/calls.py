@@ -220,8 +220,7 @@ def _require_context(graph: Any, context: dict[str, Any] | None) -> None:
     except PydanticUserError:
         return  # a type that pydantic cannot check, and that LangGraph does not
     except ValidationError as error:
-        msg = "the context does not fit the schema of the graph"
-        raise _invalid(msg) from error
+        raise _invalid("the context does not fit the schema of the graph") from error
 
 
 def _invalid(what: str) -> InvalidInputError:

@@ -11,10 +11,11 @@ from typing_extensions import override
 
 from threadkeep.gateway.bodies import as_object
 from threadkeep.gateway.events import Event, TurnEvents, interrupts_body
+from threadkeep.gateway.run_models import describe_error
 
 _CONFIG_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
-STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
-"""The status of a run by what it is here, where it has another name."""
+STATUSES: Final = {"done": "success", "idle": "success", "interrupted": "success", "cancelled": "interrupted"}
+"""The status of a run by what it is here, or by that of its thread after it, where it has another name."""
 
 _BOOKKEEPING: Final = frozenset({"values", "updates", "custom"})
 """The modes that say how the run stands, whatever the client reads."""
@@ -50,7 +51,7 @@ class GraphEvents(TurnEvents):
     @override
     def end(self, run_id: str, thread_id: str, status: str, failure: dict[str, str] | None) -> Event:
         if failure is not None:
-            return "error", error_body(failure)
+            return "error", {"error": failure["code"], "message": failure["message"]}
         return "end", {"run_id": run_id, "status": STATUSES.get(status, status)}
 
     @override
@@ -88,12 +89,13 @@ class GraphEvents(TurnEvents):
             yield f"messages/complete{namespace}", [whole]
 
 
-def error_body(described: dict[str, str]) -> dict[str, str]:
-    """Return what clients are told of an error."""
+def error_body(error: Exception) -> dict[str, str]:
+    """Return what clients are told of the error of a run."""
+    described = describe_error(error)
     return {"error": described["code"], "message": described["message"]}
 
 
-def public_config(config: Any) -> Any:
+def _public_config(config: Any) -> Any:
     """Return the keys of a config that clients read; what the server puts there is left out."""
     if not config:
         return None
@@ -104,12 +106,13 @@ def public_config(config: Any) -> Any:
 def _public(mode: str, payload: Any) -> Any:
     if mode == "debug" and payload["type"] == "checkpoint":
         inner = _public("checkpoints", payload["payload"])
-        named = {"checkpoint": _named(inner["config"]), "parent_checkpoint": _named(inner["parent_config"])}
+        configs = {"checkpoint": inner["config"], "parent_checkpoint": inner["parent_config"]}
+        named = {key: as_object(config).get("configurable") for key, config in configs.items()}
         tasks = [_with_checkpoint(task) for task in inner["tasks"]]
         return {**payload, "payload": {**inner, **named, "tasks": tasks}}
     if mode == "checkpoints":
-        tasks = [{**task, "state": public_config(task.get("state"))} for task in payload["tasks"]]
-        configs = {key: public_config(payload[key]) for key in ("config", "parent_config")}
+        tasks = [{**task, "state": _public_config(task.get("state"))} for task in payload["tasks"]]
+        configs = {key: _public_config(payload[key]) for key in ("config", "parent_config")}
         return {**payload, **configs, "tasks": tasks, "metadata": public_metadata(payload["metadata"])}
     return payload
 
@@ -119,12 +122,7 @@ def _with_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
     if not task["state"]:
         return task
     named = {key: value for key, value in task.items() if key != "state"}
-    return {**named, "checkpoint": _named(task["state"])}
-
-
-def _named(config: Any) -> Any:
-    """Return the checkpoint that a config names."""
-    return config["configurable"] if config else None
+    return {**named, "checkpoint": task["state"]["configurable"]}
 
 
 def public_metadata(metadata: Any) -> Any:

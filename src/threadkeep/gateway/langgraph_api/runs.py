@@ -9,8 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from threadkeep.errors import RunNotFoundError
 from threadkeep.gateway.bodies import as_object
@@ -20,16 +19,13 @@ from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, T
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.calls import GraphRunBody, graph_call
 from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
-from threadkeep.gateway.langgraph_api.states import Offset, Page, answer, find_checkpoint, selected
-from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, describe_error, event_number
+from threadkeep.gateway.langgraph_api.states import Offset, Page, answer, selected
+from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, event_number
 from threadkeep.ids import new_id
 
 router = APIRouter()
 of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
 """The routes of one run."""
-
-_AFTER_A_TURN: Final = {"idle": "success", "interrupted": "success", "error": "error"}
-"""The status of a run that this process does not keep, by that of its thread."""
 
 _EVENT: Final = re.compile(rb"id: .*\nevent: ([a-z_-]+).*\ndata: .*\n\n")
 """An event, and the name of its mode."""
@@ -151,7 +147,7 @@ async def _begin(request: Request, user: ChatUser, body: GraphRunBody, thread_id
     """
     graph, named = require_graph(user, body.assistant_id), thread_id or new_id()
     creates = thread_id is None or body.if_not_exists == "create"
-    stored = await find_checkpoint(user, named, body.place, creates=creates)
+    stored = await user.find_checkpoint(named, creates=creates, **body.place.keys(named))
     turn = TurnRequest(
         user.owner,
         named,
@@ -220,7 +216,7 @@ def _result(user: ChatUser, run: AnyRun) -> Response:
 def _values(run: ChatRun) -> Any:
     """Return what a client gets that waits for the end of *run*."""
     if run.failure is not None:
-        return {"__error__": error_body(describe_error(run.failure))}
+        return {"__error__": error_body(run.failure)}
     values = run.events.values if isinstance(run.events, GraphEvents) else None
     fields = as_object(values)
     if run.events.interrupts and isinstance(values, dict | None):
@@ -235,7 +231,7 @@ async def _run(user: ChatUser, run: AnyRun) -> dict[str, Any]:
     else:
         thread = await user.tk.threads.require(run.thread_id)
         running = await user.runs.is_at_work(user.owner, run.run_id)
-        status = "running" if running else _AFTER_A_TURN[thread.status]
+        status = "running" if running else STATUSES.get(thread.status, thread.status)
         created_at, updated_at = thread.created_at, thread.last_turn_at
     return {
         "run_id": run.run_id,

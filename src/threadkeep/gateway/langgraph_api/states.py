@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from fastapi.responses import Response
+from fastapi import Response
 from pydantic import Field
 
 from threadkeep.gateway.bodies import RequestBody, as_object
 from threadkeep.gateway.events import encode_json, interrupts_body
+from threadkeep.gateway.inputs import checkpoint_not_found
 from threadkeep.gateway.langgraph_api.events import public_metadata
-from threadkeep.gateway.problems import ProblemError
-
-if TYPE_CHECKING:
-    from langgraph.checkpoint.base import CheckpointTuple
-
-    from threadkeep.gateway.inputs import ChatUser
 
 Page = Annotated[int, Field(ge=1, le=1_000)]
 """How many rows are listed."""
@@ -39,7 +34,7 @@ class CheckpointBody(RequestBody):
     checkpoint_id: str | None = None
     checkpoint_map: dict[str, Any] | None = None
 
-    def keys(self, thread_id: str) -> dict[str, str]:
+    def keys(self, thread_id: str) -> dict[str, Any]:
         """Return the keys of ``configurable`` that name it.
 
         Raises:
@@ -70,31 +65,6 @@ def answer(value: Any, *, status: int = 200, headers: dict[str, str] | None = No
 def selected(body: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
     """Return of *body* what is to be shown; ``None``: all of it."""
     return {key: value for key, value in body.items() if names is None or key in names}
-
-
-async def find_checkpoint(
-    user: ChatUser, thread_id: str, place: CheckpointBody, *, creates: bool = False
-) -> CheckpointTuple | None:
-    """Return a checkpoint of a thread; ``None``: the thread has none yet.
-
-    The list of threads is read only for a thread without a checkpoint, and the size of a thread never.
-
-    Raises:
-        ThreadNotFoundError: There is no such thread, and the request does not create it.
-        ProblemError: The thread has no such checkpoint.
-    """
-    keys = place.keys(thread_id)
-    stored = await user.graph.checkpointer.aget_tuple(user.config(thread_id, **keys))
-    if stored is None and not creates:
-        await user.tk.threads.require(thread_id)
-    if stored is None and keys:
-        raise checkpoint_not_found()
-    return stored
-
-
-def checkpoint_not_found() -> ProblemError:
-    """Return the answer to a checkpoint that the thread does not have."""
-    return ProblemError(404, "checkpoint_not_found", "There is no checkpoint with this id.")
 
 
 def state_body(state: Any, thread_id: str, select: Collection[str] | None = None) -> dict[str, Any]:

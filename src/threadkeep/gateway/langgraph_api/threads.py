@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Query, Request, Response
 from langgraph.constants import END
 from langgraph.errors import InvalidUpdateError
 from pydantic import Field
@@ -15,14 +14,13 @@ from pydantic import Field
 from threadkeep.errors import ConflictError, ThreadkeepError
 from threadkeep.gateway.bodies import NewId, RequestBody, as_object
 from threadkeep.gateway.events import interrupts_body
-from threadkeep.gateway.inputs import ChatUser, ThreadPath, User
+from threadkeep.gateway.inputs import ChatUser, ThreadPath, User, checkpoint_not_found
 from threadkeep.gateway.langgraph_api import states
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
 from threadkeep.gateway.langgraph_api.calls import require_nodes, require_values
 from threadkeep.gateway.langgraph_api.events import error_body
-from threadkeep.gateway.langgraph_api.states import CheckpointBody, Page, PageBody, PlacedBody, answer, find_checkpoint
+from threadkeep.gateway.langgraph_api.states import CheckpointBody, Page, PageBody, PlacedBody, answer
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.run_models import describe_error
 from threadkeep.ids import new_id
 
 router = APIRouter(prefix="/threads")
@@ -186,25 +184,26 @@ async def show_state(
 @router.post("/{thread_id}/state/checkpoint")
 async def show_state_at(thread_id: ThreadPath, body: StateAtBody, user: User) -> Response:
     """Return the state of a thread at a checkpoint, also of a subgraph."""
-    await find_checkpoint(user, thread_id, body.checkpoint)
+    keys = body.checkpoint.keys(thread_id)
+    await user.find_checkpoint(thread_id, **keys)
     try:
-        state = await user.state(thread_id, subgraphs=body.subgraphs, **body.checkpoint.keys(thread_id))
+        state = await user.state(thread_id, subgraphs=body.subgraphs, **keys)
     except ValueError as error:
         if isinstance(error, ThreadkeepError):
             raise
-        raise states.checkpoint_not_found() from error  # there is no such subgraph
+        raise checkpoint_not_found() from error  # there is no such subgraph
     return answer(states.state_body(state, thread_id, body.select))
 
 
 @router.post("/{thread_id}/state")
 async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> Response:
     """Change the state of a thread, as if a node had."""
-    stored = await find_checkpoint(user, thread_id, body.place)
+    keys = body.place.keys(thread_id)
+    stored = await user.find_checkpoint(thread_id, **keys)
     require_nodes(user.graph, () if body.as_node in (None, END) else [body.as_node])
     require_values(user.graph, body.values if isinstance(body.values, list) else [body.values], stored)
-    config = user.config(thread_id, **body.place.keys(thread_id))
     try:
-        written = await user.graph.aupdate_state(config, body.values, as_node=body.as_node)
+        written = await user.graph.aupdate_state(user.config(thread_id, **keys), body.values, as_node=body.as_node)
     except (InvalidUpdateError, TypeError, ValueError, KeyError) as error:
         if isinstance(error, ThreadkeepError):
             raise
@@ -223,7 +222,7 @@ async def list_history(thread_id: ThreadPath, user: User, limit: Page = 10, befo
 @router.post("/{thread_id}/history")
 async def search_history(thread_id: ThreadPath, body: StatesBody, user: User) -> Response:
     """List the states of a thread, newest first."""
-    await find_checkpoint(user, thread_id, CheckpointBody())
+    await user.find_checkpoint(thread_id)
     within = {"checkpoint_ns": body.checkpoint.checkpoint_ns or ""} if body.checkpoint else {}
     older = user.config(thread_id, **_before(body.before).keys(thread_id)) if body.before else None
     config = user.config(thread_id, **within)
@@ -275,15 +274,9 @@ def _status(running: Collection[str], thread: Any) -> str:
     return "busy" if thread.thread_id in running else thread.status
 
 
-def _error(user: ChatUser, thread: Any) -> dict[str, str] | None:
-    """Return what the newest run failed with, if this process keeps it."""
-    runs = user.runs.of_thread(user.owner, thread.thread_id)
-    failure = runs[0].failure if runs and thread.status == "error" else None
-    return None if failure is None else error_body(describe_error(failure))
-
-
 async def _thread(user: ChatUser, thread: Any, select: list[str] | None = None) -> dict[str, Any]:
-    updated = _updated_at(thread)
+    updated, runs = _updated_at(thread), user.runs.of_thread(user.owner, thread.thread_id)
+    failure = runs[0].failure if runs and thread.status == "error" else None  # if this process keeps it
     body: dict[str, Any] = {
         "thread_id": thread.thread_id,
         "created_at": thread.created_at,
@@ -292,7 +285,7 @@ async def _thread(user: ChatUser, thread: Any, select: list[str] | None = None) 
         "metadata": {**graph_metadata(user.graph), **thread.metadata},
         "status": _status(user.running_threads(), thread),
         "config": {"configurable": {}},
-        "error": _error(user, thread),
+        "error": failure and error_body(failure),
         "values": None,
         "interrupts": {},
     }

@@ -301,7 +301,7 @@ async def show_turns(
 @router.get("/{thread_id}/state")
 async def show_state(thread_id: ThreadPath, user: User) -> StateBody:
     """Return the newest state of a thread."""
-    await user.tk.threads.require(thread_id)
+    await user.find_checkpoint(thread_id)
     state = _state(await user.state(thread_id))
     kept = next((run.run_id for run in user.runs.of_thread(user.owner, thread_id)), None)
     run_id = kept or (new_run_id(thread_id) if state.interrupts else None)  # any run's id names its thread
@@ -316,7 +316,7 @@ async def show_history(
     before: Annotated[str | None, Query(max_length=100)] = None,
 ) -> HistoryBody:
     """Return the checkpoints of a thread, newest first; *before*: only those older than this checkpoint."""
-    await user.tk.threads.require(thread_id)
+    await user.find_checkpoint(thread_id)
     older = user.config(thread_id, checkpoint_id=before) if before else None
     states = user.graph.aget_state_history(user.config(thread_id), before=older, limit=limit)
     return HistoryBody(checkpoints=[_state(one) async for one in states])
