@@ -416,7 +416,7 @@ async def a_user_that_the_server_does_not_know(world: World) -> None:
 
 @case(
     threadkeep.errors.StorageVersionError,
-    "…/memory.db was written by another version of Threadkeep (its schema is 99, this one's 2). "
+    "…/memory.db was written by another version of Threadkeep (its schema is 99, this one's 3). "
     "Upgrade Threadkeep, or choose another path.",
 )
 async def a_storage_of_a_newer_version(world: World) -> None:

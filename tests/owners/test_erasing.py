@@ -8,8 +8,10 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import stat
 from collections.abc import AsyncIterator, Coroutine
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -117,6 +119,12 @@ def written(path: Path, text: str) -> Path:
     """Write a file."""
     path.write_text(text)
     return path
+
+
+def erased_at(path: Path) -> int | None:
+    """Return when rows of a SQLite storage were last erased; ``None`` if it was rewritten since."""
+    with closing(sqlite3.connect(path)) as raw:
+        return raw.execute("SELECT erased_at FROM birth").fetchone()[0]
 
 
 @pytest.fixture
@@ -380,6 +388,21 @@ class TestErase:
             assert await is_nowhere(tk, ANA)
         held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
         assert [word for word in (b"canaryjar", b"canarymoney", ANA.user_id.encode()) if word in held] == []
+
+    async def test_a_sqlite_file_is_rewritten_at_once_for_an_owner_only(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path
+    ):
+        """After a thread was deleted, the rewrite may wait; after an owner was erased, the call waited for it."""
+        said = {"messages": [("human", "canarymoney")]}
+        for thread_id in ("one", "other"):
+            await echo(tk).ainvoke(said, tk.config(user_id=ANA.user_id, thread_id=thread_id))
+
+        await tk.threads.delete(["one"], owner=ANA)
+        waits = erased_at(tmp_path / "memory.db") is not None
+        await tk.owners.erase(ANA)
+
+        assert waits
+        assert erased_at(tmp_path / "memory.db") is None
 
     async def test_another_process_drops_what_it_holds_in_ram(self, tmp_path: Path):
         """Its index is gone without anybody asking it about the owner."""

@@ -417,7 +417,7 @@ class TestCommit:
         await held.wait()
         await holding
 
-    async def test_erasures_that_wait_together_rewrite_the_file_once(self, storage: SqliteStorage) -> None:
+    async def test_erasures_that_wait_together_share_a_transaction(self, storage: SqliteStorage) -> None:
         """Many runs without a thread end at once, and each deletes its own; a cancelled erasure deletes nothing."""
         assert storage._connections
         statements = list[str]()
@@ -438,7 +438,30 @@ class TestCommit:
 
         assert [one for one in erased if isinstance(one, int)] == [2, 2, 2, 2]
         assert [len((await storage.scan(partition)).items) for partition in partitions] == [0, 0, 2, 0, 0]
-        assert statements.count("VACUUM") == 1
+        assert statements.count("BEGIN IMMEDIATE") == 6  # five commits
+        assert "VACUUM" not in statements
+
+    async def test_an_erasure_that_fails_fails_alone(self, storage: SqliteStorage) -> None:
+        """Those that waited with it are tried again, each in its own transaction."""
+        assert storage._connections
+        partitions = [Partition("thread", ("", f"{number}")) for number in range(5)]
+        for number, partition in enumerate(partitions):
+            await storage.commit(Batch(partition, [put(f"{number}")]))
+        storage._connections.connection.execute(
+            "CREATE TEMP TRIGGER refuse BEFORE DELETE ON items WHEN OLD.key = '\"2\"' "
+            "BEGIN SELECT RAISE(ABORT, 'refused'); END"
+        )
+        free, loop = threading.Event(), asyncio.get_running_loop()
+        holding = loop.run_in_executor(storage._connections.writer, free.wait)
+
+        erasures = [asyncio.ensure_future(storage.erase(partition)) for partition in partitions]
+        await asyncio.sleep(0)
+        free.set()
+        await holding
+        erased = await asyncio.gather(*erasures, return_exceptions=True)
+
+        assert [isinstance(one, StorageError) for one in erased] == [False, False, True, False, False]
+        assert [len((await storage.scan(partition)).items) for partition in partitions] == [0, 0, 1, 0, 0]
 
     async def test_each_waiting_erasure_raises_the_failure(self, storage: SqliteStorage, tmp_path: Path) -> None:
         await commit(storage, "1")
@@ -556,6 +579,138 @@ class TestErase:
 
         assert names_in(tmp_path) == ["memory.db"]
         assert b"Quetzal" not in bytes_below(tmp_path)
+
+
+class TestRewrite:
+    """SQLite leaves copies of rows in the unused part of a page where it rearranges the page."""
+
+    async def test_copies_of_erased_rows_go(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        await _erase_with_copies(storage)
+
+        await storage.scrub(rewrite=True)
+
+        assert is_gone(b"bob", tmp_path)
+
+    async def test_copies_go_when_the_storage_closes(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        await _erase_with_copies(storage)
+
+        await storage.close()
+
+        assert is_gone(b"bob", tmp_path)
+
+    async def test_copies_go_after_a_while_without_a_caller(
+        self, storage: SqliteStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connections, "REWRITE_SECONDS", 0.0)
+
+        await _erase_with_copies(storage)
+
+        await until(lambda: is_gone(b"bob", tmp_path))
+
+    @pytest.mark.linux
+    async def test_copies_that_a_killed_process_left_go_later(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The file notes the erasure in its transaction, so the next process that has it open rewrites it."""
+        path = tmp_path / "memory.db"
+
+        async def work() -> None:
+            storage = sqlite(path)
+            await storage.connect()
+            await _erase_with_copies(storage)
+            os._exit(0)
+
+        assert ended_well(forked(lambda: asyncio.run(work())))
+        monkeypatch.setattr(connections, "REWRITE_SECONDS", 0.0)
+
+        storage = sqlite(path)
+        await storage.connect()
+        await until(lambda: is_gone(b"bob", tmp_path))
+        await storage.close()
+
+    async def test_a_forgotten_item_is_among_them(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        """``forget`` empties the log at once; what it deleted is removed from pages like what was erased."""
+        await commit(storage, "1", "2")
+        await storage.commit(Batch(ANA, [delete("1")]))
+        assert _erased_at(tmp_path) is None
+
+        await storage.scrub()
+
+        assert _erased_at(tmp_path) is not None
+
+    async def test_a_file_is_rewritten_once_for_many_erasures(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        assert storage._connections
+        statements = list[str]()
+        for number in range(5):
+            await storage.commit(Batch(Partition("thread", ("", f"{number}")), [put("1")]))
+        storage._connections.connection.set_trace_callback(statements.append)
+        for number in range(5):
+            await storage.erase(Partition("thread", ("", f"{number}")))
+        assert "VACUUM" not in statements
+
+        await storage.scrub(rewrite=True)
+        await storage.scrub(rewrite=True)
+
+        assert statements.count("VACUUM") == 1
+        assert _erased_at(tmp_path) is None
+
+    async def test_a_locked_file_is_rewritten_later(
+        self,
+        storage: SqliteStorage,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        assert storage._connections
+        await _erase_with_copies(storage)
+        storage._connections.connection.execute("PRAGMA busy_timeout = 20")
+        monkeypatch.setattr(connections, "BUSY_SECONDS", 0.02)
+        monkeypatch.setattr(connections, "REWRITE_SECONDS", 0.01)
+        storage._connections.cancel_timers()
+        with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+
+            await storage.scrub(rewrite=True)
+
+            assert "could not be rewritten" in caplog.text
+            other.execute("ROLLBACK")
+        await until(lambda: is_gone(b"bob", tmp_path))
+
+    async def test_a_large_file_is_left_to_its_operator(
+        self,
+        storage: SqliteStorage,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr(connections, "REWRITE_BYTES", 1)
+        await _erase_with_copies(storage)
+
+        await storage.scrub(rewrite=True)
+
+        assert "run VACUUM" in caplog.text
+        assert _erased_at(tmp_path) is not None
+
+
+async def _erase_with_copies(storage: SqliteStorage) -> None:
+    """Erase Bob after a history, found at random, in which SQLite 3.40 leaves a copy of a row of his in a page."""
+    history = [
+        ("eve", {"k00": 636, "k01": 1736, "k02": 1107}),
+        ("bob", {"k10": 894, "k11": 192}),
+        ("ana", {"k20": 23, "k21": 12, "k22": 191}),
+        ("bob", {"k30": 1425, "k31": 219, "k32": 2241}),
+        ("bob", {"k40": 1761}),
+        ("eve", {"k50": 983}),
+    ]
+    for name, rows in history:
+        puts = [Put(("m", name), key, {"d": "x" * size}, ("d",)) for key, size in rows.items()]
+        await storage.commit(Batch(Partition("owner", ("", name)), puts))
+    await storage.erase(Partition("owner", ("", "bob")))
+
+
+def _erased_at(folder: Path) -> int | None:
+    with closing(sqlite3.connect(folder / "memory.db")) as raw:
+        return raw.execute("SELECT erased_at FROM birth").fetchone()[0]
 
 
 class TestForgotten:

@@ -340,6 +340,9 @@ class OwnerErasure:
         items = await self._storage.erase(owner.partition)
         await self._indexes.erase(owner.partition)
         await self._opt_outs.forget(owner)
+        await self._storage.scrub(rewrite=True)
+        if self._thread_storage is not self._storage:
+            await self._thread_storage.scrub(rewrite=True)
         counts["threads"] = len(threads)
         begun_anew = (await self._storage.position(owner.partition)).epoch != receipt.epoch
         # Nothing of an owner about whom nothing was held can come back, and who comes now is of that epoch.

@@ -325,7 +325,7 @@ class StorageBase(ABC):
         self._require_open()
         return await self._sweep_rows(to_micros(now))
 
-    async def scrub(self) -> None:
+    async def scrub(self, *, rewrite: bool = False) -> None:  # noqa: ARG002 - as the interface has it
         """See :meth:`threadkeep.storage.interface.Storage.scrub`; by default there is nothing to remove."""
         self._require_open()
 

@@ -349,8 +349,12 @@ class Storage(Protocol):
         """Delete items that expired by *now* physically; return how many. Service role."""
         ...
 
-    async def scrub(self) -> None:
-        """Remove what was deleted from logs of the storage, where no query reads it; soon, if a reader prevents it."""
+    async def scrub(self, *, rewrite: bool = False) -> None:
+        """Remove what was deleted from logs of the storage, where no query reads it; soon, if a reader prevents it.
+
+        A file may also hold copies of deleted rows in its pages. They go some minutes later and when the storage is
+        closed; with *rewrite*, now: the file is rewritten, and commits wait for that.
+        """
         ...
 
     async def stats(self) -> Stats:

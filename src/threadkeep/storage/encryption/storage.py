@@ -312,9 +312,9 @@ class EncryptedStorage:
         """See :meth:`threadkeep.storage.interface.Storage.sweep`."""
         return await self.inner.sweep(now=now)
 
-    async def scrub(self) -> None:
+    async def scrub(self, *, rewrite: bool = False) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.scrub`."""
-        await self.inner.scrub()
+        await self.inner.scrub(rewrite=rewrite)
 
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.interface.Storage.stats`."""

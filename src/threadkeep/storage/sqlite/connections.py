@@ -44,13 +44,16 @@ SQL: Final = read_statements(_FOLDER / "statements.sql")
 APPLICATION_ID: Final = 0x54484B50
 """``THKP`` in the file's header; ``file`` and ``PRAGMA application_id`` show it."""
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """The version that ``sql/schema.sql`` creates; ``sql/NNNN.sql`` migrates a file to version NNNN."""
 
 BUSY_SECONDS: Final = 5.0
 
 REWRITE_BYTES: Final = 256 * 1024 * 1024
 """Up to this size a file is rewritten after an erasure."""
+
+REWRITE_SECONDS: Final = 600.0
+"""How long copies of erased rows may stay where no query reads them; rewriting the file removes them."""
 
 SCRUB_SECONDS: Final = 30.0
 """How long deleted rows may stay in the write-ahead log, where no query reads them."""
@@ -358,28 +361,6 @@ def _full(path: Path) -> StorageFullError:
     return StorageFullError(msg, path=str(path))
 
 
-def rewrite(connection: sqlite3.Connection, path: Path) -> None:
-    """Rewrite the file at *path*, so that no page holds deleted rows.
-
-    ``secure_delete`` overwrites a row where it is deleted, but not its remains in a page from which SQLite moved
-    it before. Rewriting a file of more than 256 MB would block writers for too long: a warning is logged instead.
-
-    Args:
-        connection: A connection to it that is not in a transaction.
-        path: The file.
-    """
-    size = path.stat().st_size
-    if size > REWRITE_BYTES:
-        log.warning(
-            "%s has %d MB: run VACUUM on it in a quiet hour to remove the remains of erased rows.", path, size >> 20
-        )
-        return
-    try:
-        connection.execute("VACUUM")
-    except sqlite3.OperationalError as error:
-        log.warning("%s could not be rewritten (%s): run VACUUM on it to remove erased rows.", path, error)
-
-
 @dataclass(slots=True)
 class SqliteConnections:
     """The connections and threads of a connected storage.
@@ -391,6 +372,7 @@ class SqliteConnections:
     path: Path
     inode: tuple[int, int] | None
     birth: str
+    erased_at: int | None
     connection: sqlite3.Connection
     inline: sqlite3.Connection
     writer: ThreadPoolExecutor
@@ -401,7 +383,10 @@ class SqliteConnections:
     closed: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _inline_lock: threading.Lock = field(default_factory=threading.Lock)
-    _scrubbing: asyncio.TimerHandle | None = None
+    _timers: dict[Callable[[], bool], asyncio.TimerHandle] = field(
+        default_factory=dict[Callable[[], bool], asyncio.TimerHandle]
+    )
+    _erased: bool = False
 
     def write(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
         """Run *work* in a write transaction."""
@@ -459,33 +444,93 @@ class SqliteConnections:
             return False
         return not busy
 
-    def scrub_later(self) -> None:
+    def note_erasure(self, connection: sqlite3.Connection, now: int) -> None:
+        """Note in the current transaction that rows were erased, so that the file is rewritten even after a kill."""
+        connection.execute(SQL["note_erasure"], {"now": now})
+        self._erased = True
+
+    def note_and_truncate(self, now: int) -> bool:
+        """Note that rows were erased, and truncate the log; return whether no reader prevented it."""
+        run_transaction(self.connection, self.path, "IMMEDIATE", self.note_erasure, now)
+        return self.truncate_log()
+
+    def rewrite(self) -> bool:
+        """Rewrite the file if rows were erased since the last time, and truncate the log; return whether that worked.
+
+        ``secure_delete`` overwrites a row where it is deleted, but not copies of it that SQLite left in the unused
+        part of a page when it rearranged the page before. Rewriting a file of more than 256 MB would block writers
+        for too long: a warning is logged instead.
+        """
+        connection = self.connection
+        try:
+            ((erased_at,),) = connection.execute(SQL["erased_at"]).fetchall()
+            size = self.path.stat().st_size
+            if erased_at is not None and size > REWRITE_BYTES:
+                log.warning(
+                    "%s has %d MB: run VACUUM on it in a quiet hour to remove the remains of erased rows.",
+                    self.path,
+                    size >> 20,
+                )
+            elif erased_at is not None:
+                connection.execute("VACUUM")
+                connection.execute(SQL["note_rewrite"], {"erased_at": erased_at})
+        except (OSError, sqlite3.OperationalError) as error:
+            log.warning("%s could not be rewritten without its erased rows (%s); it is retried.", self.path, error)
+            return False
+        self._erased = False
+        return self.truncate_log()
+
+    def truncate_later(self) -> None:
         """Truncate the write-ahead log soon, so that it holds no deleted rows."""
-        if self._scrubbing is None and not self.closed:
-            self._scrubbing = asyncio.get_running_loop().call_later(SCRUB_SECONDS, self._scrub)
+        self._run_later(self.truncate_log, SCRUB_SECONDS)
 
-    def stop_scrubbing(self) -> None:
-        """Cancel the truncation: :meth:`close` truncates the log."""
-        if self._scrubbing is not None:
-            self._scrubbing.cancel()
+    def rewrite_later(self, seconds: float | None = None) -> None:
+        """Rewrite the file in *seconds*, by default in ten minutes; if that is planned already, then."""
+        self._run_later(self.rewrite, REWRITE_SECONDS if seconds is None else seconds)
 
-    def _scrub(self) -> None:
-        self._scrubbing = None
+    def rewrite_in_time(self, erased_at: int, now: int) -> None:
+        """Rewrite the file ten minutes after *erased_at*, at once if they have passed; both in microseconds."""
+        self.rewrite_later(min(max(REWRITE_SECONDS - (now - erased_at) / 1e6, 0), REWRITE_SECONDS))
+
+    def rewrite_again_later(self) -> None:
+        """Repeat a rewrite that failed; if the log could not be truncated, that is soon: the file has its old pages."""
+        self.truncate_later()
+        self.rewrite_later()
+
+    def cancel_timers(self) -> None:
+        """Cancel what was to be done later: :meth:`close` does it."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _run_later(self, work: Callable[[], bool], seconds: float) -> None:
+        """Run *work* in the writer's thread in *seconds*, and again until it succeeds."""
+        if work not in self._timers and not self.closed:
+            self._timers[work] = asyncio.get_running_loop().call_later(seconds, self._run, work)
+
+    def _run(self, work: Callable[[], bool]) -> None:
+        del self._timers[work]
         loop = asyncio.get_running_loop()
+        again = self.rewrite_again_later if work == self.rewrite else self.truncate_later
 
-        def work() -> None:
+        def run() -> None:
             with self._guard:
-                truncated = self.closed or self.truncate_log()
-            if not truncated:
+                succeeded = self.closed or work()
+            if not succeeded:
                 with suppress(RuntimeError):  # the loop was closed
-                    loop.call_soon_threadsafe(self.scrub_later)
+                    loop.call_soon_threadsafe(again)
 
         if not self.closed:
-            self.writer.submit(work)
+            self.writer.submit(run)
 
     def close(self) -> None:
-        """Wait for the readers and close every connection; the last one truncates the log."""
+        """Wait for the readers, rewrite the file if this process erased rows, and close every connection.
+
+        The last connection to a file truncates its log.
+        """
         self.readers.shutdown()
+        if self._erased:
+            self.rewrite()
         self._close_all()
 
     def release(self) -> None:
@@ -515,11 +560,12 @@ def open_connections(path: Path, options: FileOptions, writer: ThreadPoolExecuto
     connection = open_writer(path, options)
     try:
         with storage_errors(path):
-            ((birth,),) = connection.execute(SQL["birth"]).fetchall()
+            ((birth, erased_at),) = connection.execute(SQL["birth"]).fetchall()
         return SqliteConnections(
             path=path,
             inode=identity(path),
             birth=birth,
+            erased_at=erased_at,
             connection=connection,
             inline=open_inline_reader(path),
             writer=writer,

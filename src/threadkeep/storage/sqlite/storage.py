@@ -50,7 +50,6 @@ from threadkeep.storage.sqlite.connections import (
     FileOptions,
     SqliteConnections,
     open_connections,
-    rewrite,
     size_bytes,
 )
 
@@ -131,10 +130,12 @@ class SqliteStorage(StorageBase):
         self._connections = connections
         self._tables.birth = connections.birth
         weakref.finalize(self, connections.release)
+        if connections.erased_at is not None:  # by another process, or by one that was killed
+            connections.rewrite_in_time(connections.erased_at, self._now())
 
     async def _close(self) -> None:
         connections = self._connections
-        connections.stop_scrubbing()
+        connections.cancel_timers()
         # The writer's thread waits for the readers and the loop for the writer: nothing blocks the loop.
         await asyncio.get_running_loop().run_in_executor(connections.writer, connections.close)
         connections.writer.shutdown()
@@ -171,13 +172,18 @@ class SqliteStorage(StorageBase):
     async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
         return await self._read(self._tables.due, kind, now, limit)
 
-    async def scrub(self) -> None:
+    async def scrub(self, *, rewrite: bool = False) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.scrub`."""
         self._require_open()
         connections = self._connections
         loop = asyncio.get_running_loop()
-        if not await loop.run_in_executor(connections.writer, connections.truncate_log):
-            connections.scrub_later()
+        if rewrite:
+            if not await loop.run_in_executor(connections.writer, connections.rewrite):
+                connections.rewrite_again_later()
+            return
+        if not await loop.run_in_executor(connections.writer, connections.note_and_truncate, self._now()):
+            connections.truncate_later()
+        connections.rewrite_later()
 
     async def _erase_rows(self, partition: Partition) -> int:
         erasure = _WaitingErasure(partition)
@@ -191,13 +197,14 @@ class SqliteStorage(StorageBase):
         if erasure.failure is not None:
             raise erasure.failure
         if not erasure.truncated:
-            connections.scrub_later()
+            connections.truncate_later()
+        connections.rewrite_later()
         return erasure.items
 
     def _erase_waiting(self) -> None:
-        """Erase what waits for the writer's thread, in it; then rewrite the file and truncate the log, once for all.
+        """Erase what waits for the writer's thread, in it; then truncate the log, once for all.
 
-        Where another process reads, the log is truncated later.
+        Where another process reads, the log is truncated later. The file is rewritten later: see :meth:`scrub`.
         """
         connections, erasures = self._connections, list[_WaitingErasure]()
         with suppress(IndexError):
@@ -205,24 +212,36 @@ class SqliteStorage(StorageBase):
                 erasures.append(self._erasures.popleft())
         if not erasures:
             return
+        for one, outcome in zip(erasures, self._erase_together(erasures), strict=True):
+            if isinstance(outcome, Exception):
+                one.failure = outcome
+            else:
+                one.items = outcome
+        truncated = any(one.failure is None for one in erasures) and connections.truncate_log()
+        for one in erasures:
+            one.truncated = truncated
+
+    def _erase_together(self, erasures: Sequence[_WaitingErasure]) -> Sequence[int | Exception]:
+        """Erase in one transaction; if that fails, each in a transaction of its own."""
         try:
-            counts = connections.write(self._tables.erase, [one.partition for one in erasures])
-            if any(counts):
-                rewrite(connections.connection, self._path)
-            truncated = connections.truncate_log()
-        except Exception as error:  # noqa: BLE001 - it is raised in each waiting caller
-            for one in erasures:
-                one.failure = error
-        else:
-            for one, items in zip(erasures, counts, strict=True):
-                one.items, one.truncated = items, truncated
+            return self._connections.write(self._erase_group, erasures)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            if len(erasures) == 1:
+                return [error]
+        return [outcome for one in erasures for outcome in self._erase_together([one])]
+
+    def _erase_group(self, connection: sqlite3.Connection, erasures: Sequence[_WaitingErasure]) -> list[int]:
+        counts = self._tables.erase(connection, [one.partition for one in erasures])
+        if any(counts):
+            self._connections.note_erasure(connection, self._now())
+        return counts
 
     async def _sweep_rows(self, now: int) -> int:
         connections = self._connections
         loop = asyncio.get_running_loop()
         swept = await loop.run_in_executor(connections.writer, connections.write, self._tables.sweep, now)
         if swept:
-            connections.scrub_later()
+            connections.truncate_later()
         return swept
 
     async def _count(self) -> Stats:
@@ -357,7 +376,7 @@ def _set_results(
             queued.result.set_result(queued.answer(outcome))
         for batch in queued.batches:
             if "delete" in map(itemgetter(0), batch.changes):
-                connections.scrub_later()
+                connections.truncate_later()
 
 
 class _PartitionHead(NamedTuple):

@@ -1,9 +1,12 @@
--- The full truth of a SQLite storage, version 2.
+-- The full truth of a SQLite storage, version 3.
 -- Texts are JSON in ASCII, moments microseconds since 1970, durations microseconds.
 
--- One row: the epoch of every partition that was never erased.
+-- One row.
+-- epoch: of every partition that was never erased.
+-- erased_at: when rows were last erased; NULL: the file was rewritten since.
 CREATE TABLE birth (
-    epoch TEXT NOT NULL
+    epoch TEXT NOT NULL,
+    erased_at INTEGER
 );
 
 -- digest: SHA-256 of the key prefix and the partition's digest; it leads every key.

@@ -1,10 +1,19 @@
 -- Statements of SqliteStorage. :prefix is the key prefix, :now microseconds since 1970.
 
 -- name: birth
-SELECT epoch FROM birth
+SELECT epoch, erased_at FROM birth
 
 -- name: bear
 INSERT INTO birth (epoch) VALUES (:epoch)
+
+-- name: erased_at
+SELECT erased_at FROM birth
+
+-- name: note_erasure
+UPDATE birth SET erased_at = :now
+
+-- name: note_rewrite
+UPDATE birth SET erased_at = NULL WHERE erased_at = :erased_at
 
 -- name: position
 SELECT epoch, sequence FROM partitions WHERE digest = ?
