@@ -459,20 +459,21 @@ class SqliteConnections:
 
         ``secure_delete`` overwrites a row where it is deleted, but not copies of it that SQLite left in the unused
         part of a page when it rearranged the page before. Rewriting a file of more than 256 MB would block writers
-        for too long: a warning is logged instead.
+        for too long: a warning is logged instead, once for the deletions since the last one.
         """
         connection = self.connection
         try:
             ((erased_at,),) = connection.execute(SQL["erased_at"]).fetchall()
             size = self.path.stat().st_size
-            if erased_at is not None and size > REWRITE_BYTES:
-                log.warning(
-                    "%s has %d MB: run VACUUM on it in a quiet hour to remove the remains of erased rows.",
-                    self.path,
-                    size >> 20,
-                )
-            elif erased_at is not None:
-                connection.execute("VACUUM")
+            if erased_at is not None:
+                if size > REWRITE_BYTES:
+                    log.warning(
+                        "%s has %d MB: run VACUUM on it in a quiet hour to remove the remains of erased rows.",
+                        self.path,
+                        size >> 20,
+                    )
+                else:
+                    connection.execute("VACUUM")
                 connection.execute(SQL["note_rewrite"], {"erased_at": erased_at})
         except (OSError, sqlite3.OperationalError) as error:
             log.warning("%s could not be rewritten without its erased rows (%s); it is retried.", self.path, error)
@@ -529,9 +530,11 @@ class SqliteConnections:
         The last connection to a file truncates its log.
         """
         self.readers.shutdown()
-        if self._erased:
-            self.rewrite()
-        self._close_all()
+        try:
+            if self._erased:
+                self.rewrite()
+        finally:
+            self._close_all()
 
     def release(self) -> None:
         """Close the connections of a storage that was not closed; in a forked child, leave them to the parent."""
