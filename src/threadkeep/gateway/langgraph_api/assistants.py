@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from contextlib import suppress
+from typing import Any, Final
 
 from fastapi import APIRouter
 from pydantic import PydanticUserError
 
 from threadkeep.gateway.inputs import User
-from threadkeep.gateway.langgraph_api.states import PageBody, selected
+from threadkeep.gateway.langgraph_api.states import RowsBody, selected
 from threadkeep.gateway.problems import ProblemError
 
 router = APIRouter(prefix="/assistants")
@@ -24,15 +25,13 @@ _UNNAMED: Final = "LangGraph"
 _CREATED: Final = "1970-01-01T00:00:00+00:00"
 
 
-class AssistantsBody(PageBody):
+class AssistantsBody(RowsBody):
     """Which assistants to list."""
 
     graph_id: str | None = None
     name: str | None = None
     metadata: dict[str, Any] | None = None
     sort_by: str | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
 
 
 def graph_name(graph: Any) -> str:
@@ -104,10 +103,9 @@ async def draw(named: str, user: User, *, xray: bool | int = False) -> dict[str,
 
 
 def _schema(make: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
-    try:
+    with suppress(PydanticUserError):  # a type that has no JSON schema
         return make()
-    except PydanticUserError:  # a type that has no JSON schema
-        return None
+    return None
 
 
 def _assistant(graph: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, T
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.calls import GraphRunBody, graph_call
 from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
-from threadkeep.gateway.langgraph_api.states import Offset, Page, answer, selected
+from threadkeep.gateway.langgraph_api.states import Names, Offset, Page, answer, selected
 from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, event_number
 from threadkeep.ids import new_id
 
@@ -44,6 +44,7 @@ async def _locate(thread_id: ThreadPath, run_id: RunPath, user: User) -> AnyRun:
     return run
 
 
+Status = Annotated[str | None, Query(max_length=20)]
 Located = Annotated[AnyRun, Depends(_locate)]
 
 
@@ -82,12 +83,7 @@ async def wait_once(body: GraphRunBody, request: Request, user: Starter) -> Resp
 
 @router.get("/threads/{thread_id}/runs")
 async def list_runs(
-    thread_id: ThreadPath,
-    user: User,
-    limit: Page = 10,
-    offset: Offset = 0,
-    status: Annotated[str | None, Query(max_length=20)] = None,
-    select: Annotated[list[str] | None, Query()] = None,
+    thread_id: ThreadPath, user: User, limit: Page = 10, offset: Offset = 0, status: Status = None, select: Names = None
 ) -> Response:
     """List the runs on a thread that this process keeps, newest first."""
     await user.tk.threads.require(thread_id)
@@ -106,7 +102,7 @@ async def show(run: Located, user: User) -> Response:
 async def join_stream(
     run: Located,
     user: User,
-    stream_mode: Annotated[list[str] | None, Query()] = None,
+    stream_mode: Names = None,
     last_event_id: LastEventId = "",
     *,
     cancel_on_disconnect: bool = False,

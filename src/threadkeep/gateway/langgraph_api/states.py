@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import Response
+from fastapi import Query, Response
 from pydantic import Field
 
 from threadkeep.gateway.bodies import RequestBody, as_object
@@ -19,11 +19,22 @@ Page = Annotated[int, Field(ge=1, le=1_000)]
 Offset = Annotated[int, Field(ge=0, le=100_000)]
 
 
+Names = Annotated[list[str] | None, Query()]
+"""Names in the query; the parameter may be repeated."""
+
+
 class PageBody(RequestBody):
     """Which rows to list."""
 
     limit: Page = 10
     offset: Offset = 0
+
+
+class RowsBody(PageBody):
+    """Which rows to list, in which order, and what of each."""
+
+    sort_order: Literal["asc", "desc"] | None = None
+    select: list[str] | None = None
 
 
 class CheckpointBody(RequestBody):

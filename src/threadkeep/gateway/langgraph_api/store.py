@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
@@ -66,12 +66,7 @@ async def put(body: PutBody, request: Request, principal: Writer) -> None:
 
 @router.get("/items")
 async def get(
-    request: Request,
-    principal: Reader,
-    key: Annotated[str, Query()],
-    namespace: Annotated[str, Query()] = "",
-    *,
-    refresh_ttl: bool | None = None,
+    request: Request, principal: Reader, key: str, namespace: str = "", *, refresh_ttl: bool | None = None
 ) -> Response:
     """Return an item; ``null``: there is none."""
     labels = _own(tuple(namespace.split(".")), principal)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from langgraph.constants import END
 from langgraph.errors import InvalidUpdateError
 from pydantic import Field
@@ -19,7 +19,7 @@ from threadkeep.gateway.langgraph_api import states
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
 from threadkeep.gateway.langgraph_api.calls import require_nodes, require_values
 from threadkeep.gateway.langgraph_api.events import error_body
-from threadkeep.gateway.langgraph_api.states import CheckpointBody, Page, PageBody, PlacedBody, answer
+from threadkeep.gateway.langgraph_api.states import CheckpointBody, Names, Page, PlacedBody, RowsBody, answer
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.ids import new_id
 
@@ -54,13 +54,11 @@ class CountBody(RequestBody):
     status: Literal["idle", "busy", "interrupted", "error"] | None = None
 
 
-class SearchBody(CountBody, PageBody):
+class SearchBody(CountBody, RowsBody):
     """Which threads to list, in which order, and what of each."""
 
     ids: list[NewId] | None = None
     sort_by: Literal["thread_id", "status", "created_at", "updated_at", "state_updated_at"] | None = None
-    sort_order: Literal["asc", "desc"] | None = None
-    select: list[str] | None = None
 
 
 class StateAtBody(RequestBody):
@@ -172,7 +170,7 @@ async def show_state(
     thread_id: ThreadPath,
     user: User,
     checkpoint_id: str | None = None,
-    select: Annotated[list[str] | None, Query()] = None,
+    select: Names = None,
     *,
     subgraphs: bool = False,
 ) -> Response:
