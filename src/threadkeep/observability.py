@@ -25,6 +25,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from typing_extensions import override
@@ -449,6 +450,9 @@ class Telemetry:
 LOGGERS: Final = ("threadkeep", "uvicorn", "uvicorn.error")
 """The loggers of a server. Others keep their handlers: what they log is the application's."""
 
+PROTOCOLS: Final = ("a2a", "mcp")
+"""The packages of protocols that a server mounts: what they log quotes what clients send."""
+
 
 FIELDS: Final = ("owner", "run", "outcome", "seconds")
 """What a record may have beside its message, given as ``extra``."""
@@ -470,7 +474,10 @@ class OwnerDigests:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object; of an exception it has the type only, as its words may quote a message."""
+    """Formats a record as one JSON object; of an exception it has the type only, as its words may quote a message.
+
+    Of what the packages of protocols log, it has the place only.
+    """
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -478,7 +485,7 @@ class JsonFormatter(logging.Formatter):
             "time": SystemClock().now().isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message_of(record),
         }
         for name in FIELDS:
             if isinstance(value := getattr(record, name, None), str | float | int):
@@ -490,12 +497,24 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+def _message_of(record: logging.LogRecord) -> str:
+    package = Path(record.pathname).parts if record.name == "root" else record.name.split(".")  # mcp uses the root, too
+    if any(one in package for one in PROTOCOLS):
+        return f"{record.module}, line {record.lineno}; the message is left out, as it may quote a client."
+    return record.getMessage()
+
+
 def use_log_format(settings: Settings) -> None:
-    """Let the loggers of a server write JSON to standard error from now on, if THREADKEEP_LOG_FORMAT asks for it."""
+    """Let the loggers of a server write JSON to standard error from now on, if THREADKEEP_LOG_FORMAT asks for it.
+
+    The root logger does, too, unless the application has given it handlers.
+    """
     if settings.log_format != "json":
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
+    if not logging.root.handlers:
+        logging.root.addHandler(handler)
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler] if name != "uvicorn.error" else []

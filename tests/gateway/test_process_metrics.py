@@ -12,16 +12,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 import threadkeep
 from tests.cli.test_queue import until
 from tests.gateway.conftest import Open
 from tests.gateway.test_metrics import exported, scraped
-from tests.gateway.test_serve import free_port
+from tests.gateway.test_serve import forked_server, free_port
 from tests.processes import THREADKEEP, start_python
 from threadkeep.gateway.process_metrics import HISTOGRAMS, STATES
-from threadkeep.observability import JsonFormatter, OwnerDigests
+from threadkeep.observability import LOGGERS, JsonFormatter, OwnerDigests
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 
@@ -139,3 +140,18 @@ class TestLog:
             ("threadkeep", "info", "one"),
             ("uvicorn.error", "warning", "two"),
         ]
+
+    @pytest.mark.parametrize("path", ["/mcp", "/a2a"])
+    def test_a_server_quotes_no_client(self, path: str, tmp_path: Path):
+        """What the packages of protocols say about an invalid message is a line of JSON without its words."""
+        invalid = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "quagga"}}
+        if path == "/a2a":
+            invalid = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": "quagga"}}
+        with forked_server(tmp_path, THREADKEEP_LOG_FORMAT="json") as server:
+            accepted = {"Accept": "application/json, text/event-stream"}
+            answer = httpx.post(f"{server.origin}{path}", json=invalid, headers=accepted, timeout=60)
+        lines = [json.loads(line) for line in server.lines]
+
+        assert "error" in answer.json()
+        assert any(line["logger"] not in LOGGERS for line in lines)
+        assert "quagga" not in str(lines)
