@@ -211,6 +211,8 @@ START_REFUSALS: Final = (
     ("The file of a secret is missing or empty", SettingsError, 2, "name a file that this user can read"),
     ("The port is taken", SettingsError, 2, "choose another `--port`, or stop the process that has it"),
     ("The graph is unknown, or its module cannot be imported", SettingsError, 2, "write `module:function`"),
+    ("The code of the graph raises an error", SettingsError, 2, "correct the line that the message names"),
+    ("The port of metrics is taken", SettingsError, 2, "choose another `THREADKEEP_METRICS_PORT`"),
     ("The graph has its own checkpointer", SettingsError, 2, "compile it with `tk.per_run_owner().checkpointer`"),
     ("The folder of the SQLite file cannot be written to", StorageError, 1, "mount it writable for this user"),
     ("The disk is full", StorageFullError, 1, "free some space"),

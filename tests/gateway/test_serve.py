@@ -48,7 +48,7 @@ uvicorn._subprocess.spawn = multiprocessing.get_context("fork")
 {THREADKEEP[-1]}
 """
 FACTS = ("I live in Rome.", "I like jazz.", "I have two cats.", "I work as a nurse.")
-ADDRESS = re.compile(r"running on (http://\S+)")
+ADDRESS = re.compile(r"running on (http://[^\s\"]+)")
 
 
 class Served:
@@ -436,6 +436,31 @@ class TestRefusals:
             ({"THREADKEEP_RECALL_TIMEOUT_MS": "soon"}, "127.0.0.1", SettingsError, "THREADKEEP_RECALL_TIMEOUT_MS"),
             ({"THREADKEEP_GRAPH": "none:graph"}, "127.0.0.1", SettingsError, "importable"),
             ({"THREADKEEP_GRAPH": "own_agent:graph"}, "127.0.0.1", SettingsError, "per_run_owner"),
+            ({"THREADKEEP_GRAPH": "bad_syntax:graph"}, "127.0.0.1", SettingsError, "bad_syntax.py, line 1)"),
+            (
+                {"THREADKEEP_GRAPH": "bad_import:graph"},
+                "127.0.0.1",
+                SettingsError,
+                "its code raises RuntimeError: Not today. (",
+            ),
+            ({"THREADKEEP_GRAPH": "failing_agent:graph"}, "127.0.0.1", SettingsError, "raises KeyError: 'key'"),
+            (
+                {"THREADKEEP_METRICS_HOST": "192.0.2.1", "THREADKEEP_METRICS_PORT": "9464"},
+                "127.0.0.1",
+                SettingsError,
+                "THREADKEEP_METRICS_PORT",
+            ),
+            (
+                {"THREADKEEP_EMBEDDINGS_PROVIDER": "none-such"},
+                "127.0.0.1",
+                SettingsError,
+                "THREADKEEP_EMBEDDINGS_MODEL",
+            ),
+            ({"THREADKEEP_SINGLE_USER": "a" * 1001}, "127.0.0.1", SettingsError, "THREADKEEP_SINGLE_USER is invalid"),
+            *(
+                ({"THREADKEEP_ISSUERS": issuer, "THREADKEEP_AUDIENCE": "a"}, "127.0.0.1", SettingsError, "name a host")
+                for issuer in ("https://", "https://[a", "https://a:99999", "http://a.example")
+            ),
             ({"LANGGRAPH_STORE_SQLITE_PATH": "/dev/null/memory.db"}, "127.0.0.1", StorageError, "/dev/null"),
             ({"LANGGRAPH_STORE_SQLITE_PATH": "newer.db"}, "127.0.0.1", StorageVersionError, "Upgrade Threadkeep"),
             ({"THREADKEEP_MIGRATE": "check"}, "127.0.0.1", StorageVersionError, "threadkeep migrate"),
@@ -453,6 +478,9 @@ class TestRefusals:
     ):
         """What is wrong is one sentence, before a port is open."""
         (tmp_path / "own_agent.py").write_text(OWN_CHECKPOINTER)
+        (tmp_path / "bad_syntax.py").write_text("def graph(:\n")
+        (tmp_path / "bad_import.py").write_text("raise RuntimeError('Not\\ntoday.')\n")
+        (tmp_path / "failing_agent.py").write_text("def graph(tk):\n    return {}['key']\n")
         with threadkeep.open(f"sqlite:///{tmp_path / 'newer.db'}", embedder="none") as tk:
             tk.sync.ready()
         with closing(sqlite3.connect(tmp_path / "newer.db")) as newer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -115,8 +116,21 @@ def export_metrics(registry: CollectorRegistry, host: str, port: int, *, process
             server, thread = start_http_server(number, host, registry)
             log.info("Metrics are at http://%s:%s/metrics", host, number)
             return partial(_stop, server, thread)
+    raise _no_port(port, host)
+
+
+def require_port(host: str, port: int, *, processes: int) -> None:
+    """Raise what :func:`export_metrics` would, without serving anything."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for number in range(port, port + processes):
+        with suppress(OSError), socket.create_server((host, number), family=family):
+            return
+    raise _no_port(port, host)
+
+
+def _no_port(port: int, host: str) -> SettingsError:
     msg = f"THREADKEEP_METRICS_PORT is {port}, and no port from it on can be bound at {host}; choose a free one."
-    raise SettingsError(msg, variable="THREADKEEP_METRICS_PORT")
+    return SettingsError(msg, variable="THREADKEEP_METRICS_PORT")
 
 
 def _stop(server: Any, thread: threading.Thread) -> None:

@@ -14,6 +14,7 @@ import signal
 import socket
 import threading
 import time
+import traceback
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -25,13 +26,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 import threadkeep
-from threadkeep.errors import OverloadedError, SettingsError, StorageUnavailableError
+from threadkeep.errors import OverloadedError, SettingsError, StorageUnavailableError, ThreadkeepError
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
-from threadkeep.gateway.metrics import export_metrics
+from threadkeep.gateway.metrics import export_metrics, require_port
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.observability import log, use_log_format
+from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
     if settings.single_user is not None and not is_loopback(host):
         msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address, not {host}."
         raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
-    asyncio.run(_require_usable(graph, settings))
+    asyncio.run(_require_usable(graph, settings, workers=workers))
     config = uvicorn.Config(
         partial(application, graph, workers=workers),  # a process that is started later imports it
         factory=True,
@@ -188,12 +190,15 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-async def _require_usable(graph: str | None, settings: GatewaySettings) -> None:
+async def _require_usable(graph: str | None, settings: GatewaySettings, *, workers: int = 1) -> None:
     """Build and connect everything once before a port is open: what is wrong is told here, once.
 
     A storage that does not answer is no reason to stop: turns are answered without it, and ``/readyz`` says so.
     """
     alone = load_settings(Settings).model_copy(update={"capture": "off"})
+    create_embedder(alone)  # without loading its model
+    if alone.metrics_port is not None:
+        require_port(alone.metrics_host, alone.metrics_port, processes=workers)
     async with threadkeep.open(settings=alone, embedder="none") as tk:
         create_app(tk, load_graph(graph or settings.graph, tk), settings)
         try:
@@ -303,7 +308,7 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
         tk: The memory.
 
     Raises:
-        SettingsError: There is no such function.
+        SettingsError: There is no such function, or it fails.
     """
     if place is None:
         return tk.per_run_owner().graph(agents=[one.name for one in tk.agents.declared() if one.oauth])
@@ -315,7 +320,23 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
             f"THREADKEEP_GRAPH is {place!r}, and {error}; write module:function, importable from the working directory."
         )
         raise SettingsError(msg, variable="THREADKEEP_GRAPH") from error
+    except Exception as error:
+        raise _failing_graph(place, error) from error
     if hasattr(made, "astream") or not callable(made):
         msg = f"THREADKEEP_GRAPH is {place!r}; it must be a function that gets the client and returns a graph."
         raise SettingsError(msg, variable="THREADKEEP_GRAPH")
-    return made(tk)
+    try:
+        return made(tk)
+    except ThreadkeepError:
+        raise
+    except Exception as error:
+        raise _failing_graph(place, error) from error
+
+
+def _failing_graph(place: str, error: Exception) -> SettingsError:
+    """Return the error of a graph whose own code raises *error*."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (frame.filename, frame.lineno)
+    what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    msg = f"THREADKEEP_GRAPH is {place!r}, and its code raises {what} ({file}, line {line}); correct it."
+    return SettingsError(msg, variable="THREADKEEP_GRAPH")

@@ -210,7 +210,11 @@ def authentication(settings: GatewaySettings) -> Authenticate:
             "or pass authenticate= to create_app()."
         )
         raise SettingsError(msg, variable="THREADKEEP_ISSUERS")
-    only = Principal(Owner(settings.single_user), USER_SCOPES, settings.single_user)
+    try:
+        only = Principal(Owner(settings.single_user), USER_SCOPES, settings.single_user)
+    except InvalidInputError as error:
+        msg = f"THREADKEEP_SINGLE_USER is invalid: {error}"
+        raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER") from error
 
     async def single_user(request: Request) -> Principal | None:
         origin = request.headers.get("origin")

@@ -225,10 +225,15 @@ def require_safe_url(url: str, variable: str) -> None:
     Raises:
         SettingsError: The URL is refused.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
-        return
-    msg = f"{variable} has the URL {url!r}; it must begin with https://."
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:  # no address, or no number of a port
+        host = ""
+    else:
+        if host and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
+            return
+    msg = f"{variable} has the URL {url!r}; it must begin with https:// and name a host."
     raise SettingsError(msg, variable=variable)
 
 
