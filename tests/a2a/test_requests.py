@@ -260,6 +260,7 @@ BODIES = [
             said({"text": "x" * 70_000}),
             said({"text": "Hello."}, contextId="x" * 1_001),
             said({"text": "Hello."}, taskId="x" * 1_001),
+            said({"text": "Hello."}, contextId="a\x00b"),
             said({"raw": "AAAA"}),
             said({"url": "https://memory.example/file"}),
             said({"text": "Hello."}, {"raw": "AAAA"}),

@@ -19,4 +19,6 @@ MALFORMED: Final[tuple[bytes, ...]] = (
     b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "x": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
     b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "x": "' + b"a" * 1_100_000 + b'"}',
     b"\xff\xfe",
+    b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}',
+    b'{"jsonrpc": "2.0", "id": "\\ud83d\\ud83d", "method": "SendMessage", "params": {}}',
 )

@@ -194,7 +194,7 @@ class TestResume:
     async def test_an_answer_of_any_characters(self, gateway: GatewayWorld):
         async with gateway.client() as client:
             run_id = (await gateway.turn(client, "Hello", thread_id="t"))[0].data["run_id"]
-            body = rb'{"answer": "\ud800"}'
+            body = rb'{"answer": "\u0000\ud83d\ude00\\ud800"}'
             answer = await client.post(
                 f"/runs/{run_id}/resume",
                 content=body,

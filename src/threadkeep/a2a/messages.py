@@ -72,8 +72,8 @@ def read_message(message: Message) -> Asked:
     Raises:
         A2AError: It holds bytes or addresses, is empty, too long, or mixes texts and data.
     """
-    if len(message.context_id) > ID_CHARACTERS or len(message.task_id) > ID_CHARACTERS:
-        msg = f"An id has at most {ID_CHARACTERS:,} characters."
+    if any(len(one) > ID_CHARACTERS or "\x00" in one for one in (message.context_id, message.task_id)):
+        msg = f"An id has at most {ID_CHARACTERS:,} characters, and no NUL."
         raise InvalidParamsError(msg)
     kinds = {part.WhichOneof("content") for part in message.parts}
     if kinds == {"text"}:

@@ -15,6 +15,9 @@ MAX_DEPTH: Final = 32
 _DROPPED_BYTES: Final = 10 * MAX_BODY_BYTES
 
 _OUTSIDE_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_ESCAPES: Final = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
+"""An escape of JSON; the group is half a surrogate pair, which is no character."""
+
 _INVALID_PATH: Final = re.compile("[\x00\ufffd\ud800-\udfff]")
 _NUL: Final = b"%00"
 
@@ -40,7 +43,8 @@ class RequestLimits:
         if _INVALID_PATH.search(scope["path"]) or _NUL in scope["query_string"]:
             await _refuse(422, "input_invalid", "The address is no valid text.", scope, receive, send)
             return
-        if headers.get(b"content-type", b"").lower().startswith(b"multipart/") or not _has_body(headers):
+        content = headers.get(b"content-type", b"").lower()
+        if content.startswith(b"multipart/") or not _has_body(headers):
             await self._app(scope, receive, send)
             return
         body = await _read(receive, headers.get(b"content-length", b"0"))
@@ -49,6 +53,8 @@ class RequestLimits:
             await _refuse(413, "too_large", detail, scope, receive, send)
         elif not _is_text(body):
             await _refuse(422, "input_invalid", "The body is no UTF-8.", scope, receive, send)
+        elif b"ndjson" not in content and _has_half_pair(body):  # of lines, each is answered
+            await _refuse(422, "input_invalid", "The body has half a surrogate pair.", scope, receive, send)
         elif _depth(body) > MAX_DEPTH:
             await _refuse(422, "input_invalid", f"The body has more than {MAX_DEPTH} levels.", scope, receive, send)
         else:
@@ -100,6 +106,10 @@ def _is_text(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _has_half_pair(body: bytes) -> bool:
+    return any(found[1] for found in _ESCAPES.finditer(body))
 
 
 def _depth(body: bytes) -> int:
