@@ -62,6 +62,7 @@ class TestMetrics:
             await gateway.tk.drain()
             await gateway.turn(client, "Where do I live?", thread_id="quagga")
             failed = await gateway.turn(client, "Quagga!", thread_id="quagga")
+            asked_nothing = await client.post(f"/runs/{failed[0].data['run_id']}/resume", json={"answer": 1})
             running = [
                 asyncio.create_task(gateway.turn(client, "Quagga?", thread_id=f"quagga{n}", memory="off"))
                 for n in range(2)
@@ -77,7 +78,7 @@ class TestMetrics:
                 text, after = await asyncio.to_thread(scraped, address)
 
         assert kinds(failed)[-1] == "error"
-        assert (many.status_code, full.status_code) == (429, 503)
+        assert (asked_nothing.status_code, many.status_code, full.status_code) == (409, 429, 503)
         assert (during["threadkeep_runs_active",], during["threadkeep_runs_waiting",]) == (1, 1)
         assert (after["threadkeep_runs_active",], after["threadkeep_runs_waiting",]) == (0, 0)
         assert (after["threadkeep_turns_total", "done"], after["threadkeep_turns_total", "error"]) == (4, 1)

@@ -60,6 +60,11 @@ class GraphCall:
     answers: bool = False
     answered: frozenset[str] = frozenset()
 
+    @property
+    def is_refusable(self) -> bool:
+        """Whether the client waits until the run has its thread, and gets a refusal as the answer."""
+        return self.answers or self.strategy == "reject"
+
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:

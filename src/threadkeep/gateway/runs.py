@@ -227,7 +227,7 @@ class RunRegistry:
         run.emit(*run.events.begin(run.run_id, request.thread_id))
         run.task = asyncio.create_task(self._drive(run), name=f"run {run.run_id[:32]}")
         self._track(run.task)
-        if request.call is not None and (request.call.answers or request.call.strategy == "reject"):
+        if request.call is not None and request.call.is_refusable:
             await self._require_begun(run)
         return run
 
@@ -464,14 +464,18 @@ class RunRegistry:
         await self._keys.settle(run, again=run.stop == "restarting" or isinstance(failure, REFUSALS))
         run.status, run.updated_at = status, SystemClock().now()
         run.began.set()
+        if not (isinstance(failure, REFUSALS) and run.request.call is not None and run.request.call.is_refusable):
+            self._count(run, status, time.monotonic() - began)
+        described = None if failure is None else describe_error(failure)
+        run.emit(*run.events.end(run.run_id, run.thread_id, status, described))
+
+    def _count(self, run: ChatRun, status: Status, seconds: float) -> None:
+        """Count a turn that ended after *seconds*, and log it."""
         unrecorded = status == "done" and run.request.memory and run.events.unrecorded
         outcome = "restarting" if run.stop == "restarting" else status
-        seconds = time.monotonic() - began
         self.metrics.end_turn(outcome, seconds, unrecorded=unrecorded)
         about = {"owner": self._owners_in_logs.of(run.owner), "run": run.run_id.partition(".")[0]}
         log.info("A turn ended.", extra={**about, "outcome": outcome, "seconds": round(seconds, 3)})
-        described = None if failure is None else describe_error(failure)
-        run.emit(*run.events.end(run.run_id, run.thread_id, status, described))
 
     async def _run_graph(self, run: ChatRun) -> None:
         """Run the graph, with the lease on the thread from before the first read."""
