@@ -115,7 +115,7 @@ class TestRefusals:
             ("too much text together", [b"a" * 12_000, b"b" * 12_000, b"c"], 413),
             ("too much text in a document", [pdf("x" * 12_001)], 413),
             ("a large file", [b"a" * 10_000_001], 413),
-            ("many files", [b"a"] * 6, 400),
+            ("many files", [b"a"] * 6, 422),
         ]
         for name, contents, status in cases:
             found, problem = await sent(gateway, "Hello", *contents)

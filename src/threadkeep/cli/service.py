@@ -111,7 +111,9 @@ def create(
     scope: Annotated[list[str], typer.Option(help="A scope, such as chat or memory:read; may be repeated.")],
     tenant: Annotated[str, typer.Option(help="The tenant of the user: the issuer of tokens.")] = "",
     name: Annotated[str, typer.Option(help="What the key is for.")] = "",
-    days: Annotated[int | None, typer.Option(min=1, help="After how many days it expires; unset: never.")] = None,
+    days: Annotated[
+        int | None, typer.Option(min=1, max=36_500, help="After how many days it expires; unset: never.")
+    ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,

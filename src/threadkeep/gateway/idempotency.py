@@ -179,7 +179,7 @@ async def try_write(write: Awaitable[object], failure: str) -> None:
         async with AnswerTimeout(STORAGE_SECONDS):
             await write
     except (ThreadkeepError, TimeoutError) as error:
-        log.warning("%s: %s", failure, error)
+        log.warning("%s: %s", failure, str(error) or "it took too long")
 
 
 class IdempotentRoute(APIRoute):

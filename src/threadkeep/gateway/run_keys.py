@@ -40,7 +40,7 @@ class RunKeys:
                 async with AnswerTimeout(STORAGE_SECONDS):
                     value = await KeptAnswers(self._tk, owner).find(key)
             except (StorageError, TimeoutError) as error:
-                log.warning("An Idempotency-Key could not be looked up: %s", error)
+                log.warning("An Idempotency-Key could not be looked up: %s", str(error) or "it took too long")
         if value is None:
             return None
         require_same(value, key)
@@ -55,7 +55,7 @@ class RunKeys:
                 run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
             known = run.claim is None
         except (StorageError, TimeoutError) as error:
-            log.warning("An Idempotency-Key is known to this process only: %s", error)
+            log.warning("An Idempotency-Key is known to this process only: %s", str(error) or "it took too long")
         if not known:
             self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return not known

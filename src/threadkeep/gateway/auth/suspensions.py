@@ -99,7 +99,7 @@ class Suspensions:
         try:
             item = await self._read(NAMESPACE, _CHANGE)
         except (StorageError, TimeoutError) as error:
-            log.warning("Suspensions could not be read: %s", error)
+            log.warning("Suspensions could not be read: %s", str(error) or "it took too long")
             return
         self._change = "" if item is None else item.value["change"]
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 
 from fastapi import APIRouter, Header, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, Field, ValidationError, model_validator
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, RequestBody, refuse_nul
 from threadkeep.gateway.event_buffer import MAX_BYTES
@@ -118,7 +122,7 @@ async def stream_files(request: Request, user: Starter, idempotency_key: Idempot
     if not announced.isdecimal() or int(announced) > FORM_BYTES:
         raise ProblemError(413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or no Content-Length.")
     documents: list[UploadedDocument] = []
-    async with request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES) as form:
+    async with _form(request) as form:
         fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
         try:
             body = ChatBody.model_validate(fields)
@@ -140,6 +144,23 @@ async def _require_checkpoint(user: ChatUser, body: ChatBody) -> None:
     """Refuse a turn on a checkpoint that is not there: the graph would begin a thread without its messages."""
     if body.checkpoint_id is not None and body.thread_id is not None:
         await user.tk.threads.messages(body.thread_id, checkpoint_id=body.checkpoint_id)
+
+
+@asynccontextmanager
+async def _form(request: Request) -> AsyncGenerator[FormData]:
+    """Yield the form of a request.
+
+    Raises:
+        ProblemError: It is no form, or has too many files or fields.
+    """
+    try:
+        form = await request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES)
+    except HTTPException as error:
+        raise ProblemError(422, "input_invalid", f"The form is invalid: {error.detail}") from error
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 def _turn(user: ChatUser, body: ChatBody) -> TurnRequest:
