@@ -204,6 +204,23 @@ class TestResume:
         assert (answer.status_code, answer.json()["code"]) == (409, "nothing_to_resume")
 
 
+class TestUnreachableStorage:
+    async def test_clients_are_not_told_where_it_is(self, open_gateway: Open):
+        """Neither its address nor its user is in an answer or an event."""
+        gateway = open_gateway(url="postgresql://quagga@127.0.0.1:1/quagga")
+        async with gateway.client() as client:
+            answers = [
+                await client.get("/memories"),
+                await client.post("/memories", json={"text": "I live in Rome."}),
+                await client.post("/chat/stream", json={"message": "Hello"}),
+                await client.post(f"{gateway.origin}/lg/threads", json={}),
+            ]
+
+        assert {one.status_code for one in answers} == {503}
+        assert {one.json()["code"] for one in answers} == {"storage_unavailable"}
+        assert "quagga" not in "".join(one.text for one in answers)
+
+
 class TestKeys:
     async def test_a_claim_lasts_as_long_as_its_request(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """Of a run that takes longer than a claim without renewal, another process knows all the time."""

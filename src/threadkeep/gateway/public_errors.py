@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import OverloadedError, StorageError, StorageFullError, StorageUnavailableError, ThreadkeepError
 from threadkeep.fastapi import status_of
 from threadkeep.observability import log
 
@@ -37,10 +37,24 @@ def public_error(error: Exception) -> PublicError:
     if not isinstance(error, ThreadkeepError):
         log.error("A request failed.", exc_info=error)
         return PublicError(SERVER_ERROR, "internal_error", "The request failed; the server's log says why.")
-    status, detail = status_of(error), str(error)
+    status, detail = status_of(error), public_detail(error)
     if status == SERVER_ERROR:
-        log.error("A request failed: %s", detail)
+        log.error("A request failed: %s", error)
         detail = "The server is not configured correctly; its log says why."
     elif status == NOT_FOUND:
         detail = f"There is no {error.code.removesuffix('_not_found')} with this id."
     return PublicError(status, error.code, detail)
+
+
+def public_detail(error: ThreadkeepError) -> str:
+    """Return the sentence of *error*; one about the storage does not say where that is, and as whom it is used."""
+    if isinstance(error, OverloadedError) or not isinstance(error, StorageError):
+        return str(error)
+    if isinstance(error, StorageUnavailableError):
+        return "The storage does not answer; try again in a moment."
+    log.error("The storage failed: %s", error)
+    return (
+        "The storage is full."
+        if isinstance(error, StorageFullError)
+        else "The storage failed; the server's log says why."
+    )

@@ -14,6 +14,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.errors import NothingToResumeError, ThreadBusyError, ThreadkeepError
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import TurnEvents, encode_event
+from threadkeep.gateway.public_errors import public_detail
 from threadkeep.ids import base64url, new_id
 
 if TYPE_CHECKING:
@@ -234,5 +235,5 @@ def event_number(last_event_id: str, run_id: str) -> int:
 def describe_error(error: Exception) -> dict[str, str]:
     """Return the code and the message of an error, as clients are told; the log has those that are not ours."""
     if isinstance(error, ThreadkeepError):
-        return {"code": error.code, "message": str(error)}
+        return {"code": error.code, "message": public_detail(error)}
     return {"code": "internal_error", "message": "The turn failed; the server's log says why."}
