@@ -18,6 +18,7 @@ import threadkeep
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk
 from tests.gateway.world import GatewayWorld, joined, kinds, owner_of, problem_of, text_of, until
+from threadkeep.ids import short_digest
 from threadkeep.testing import Held, ScriptedModel
 
 
@@ -153,7 +154,7 @@ class TestEvents:
         assert len(gateway.model.prompts) == 2
 
     async def test_a_request_that_a_restart_stopped_is_run_when_it_is_repeated(self, open_gateway: Open):
-        """The client was told to send it again; it does so with the same key."""
+        """The client was told to send it again; it does so with the same key, and the thread has it once."""
         gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."), "Hello.")))
         async with gateway.client() as client:
             client.headers["Idempotency-Key"] = "k1"
@@ -163,10 +164,30 @@ class TestEvents:
                 gateway.call(lambda: gateway.runs.drain_soon(0))
                 stopped = [event async for event in events]
             await gateway.runs.start()
+            before = (await client.get("/threads/t/messages")).json()["messages"]
             repeated = await gateway.turn(client, "Hello", thread_id="t")
+            after = (await client.get("/threads/t/messages")).json()["messages"]
 
         assert stopped[-1].data["code"] == "restarting"
         assert text_of(repeated) == "Hello."
+        assert [one["text"] for one in before] == ["Hello"]
+        assert [one["text"] for one in after] == ["Hello", "Hello."]
+        done = next(one.data for one in repeated if one.kind == "done")
+        assert done["message_ids"] == [one["message_id"] for one in after]
+
+    async def test_a_key_that_was_forgotten_begins_a_turn_of_its_own(self, open_gateway: Open):
+        """After a day, another request with the key of an answered one is another message of the thread."""
+        one, other = open_gateway(), open_gateway()
+        namespace = ("users", owner_of("ana").label, "gateway", "idempotency")
+        async with one.client() as client, other.client() as later:
+            for sending in (client, later):
+                sending.headers["Idempotency-Key"] = "daily"
+            await one.turn(client, "The news?", thread_id="t")
+            await one.tk.store.adelete(namespace, short_digest("daily"))
+            await other.turn(later, "The news?", thread_id="t")
+            messages = (await later.get("/threads/t/messages")).json()["messages"]
+
+        assert [message["text"] for message in messages if message["role"] == "user"] == ["The news?"] * 2
 
     async def test_a_repeated_request_reaches_another_process(self, open_gateway: Open, storage_url: str):
         """The turn runs once; the other process answers with the thread, also to requests at the same time."""

@@ -46,7 +46,7 @@ from threadkeep.gateway.run_models import (
     thread_of_run,
     token_of_run,
 )
-from threadkeep.ids import new_id
+from threadkeep.ids import new_id, short_digest
 from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.observability import OwnerDigests, log
 
@@ -493,6 +493,8 @@ class RunRegistry:
                 self._stop_others(run, call.strategy)
                 if call.answers:
                     await self._require_question(config, call)
+                elif run.key is not None and request.call is None:
+                    await self._name_messages(run, config, call)
                 run.began.set()
                 await self._relay(run, self._graph, call.given, config, **call.options)
         except StorageError:
@@ -520,6 +522,23 @@ class RunRegistry:
             message[SPEAKER_KEY] = request.speaker
         place = {} if request.checkpoint_id is None else {"checkpoint_id": request.checkpoint_id}
         return GraphCall({"messages": [*messages, message]}, run.events, configurable=place)
+
+    async def _name_messages(self, run: ChatRun, config: Any, call: GraphCall) -> None:
+        """Give the messages the ids of the attempt before with the same key, so that the thread has them once.
+
+        Such an attempt was cut off: its process stopped, or was killed.
+        """
+        if run.key is None:
+            return
+        given: list[dict[str, Any]] = call.given["messages"]
+        ids = [short_digest(run.key.key, run.key.fingerprint, str(place)) for place in range(len(given))]
+        state = await self._graph.aget_state(config)
+        known = [one for one in state.values.get("messages", ()) if getattr(one, "type", "") == "human"]
+        if any(one.id == ids[-1] for one in known) and not (state.next and known[-1].id == ids[-1]):
+            return  # a day ago
+        for message, message_id in zip(given, ids, strict=True):
+            message["id"] = message_id
+        run.events.message_ids[:1] = ids[-1:]
 
     def _stop_others(self, run: ChatRun, strategy: MultitaskStrategy) -> None:
         """Stop the runs of this process that have lost their thread to *run*."""
