@@ -33,7 +33,6 @@ from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.metrics import export_metrics, require_port
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.observability import log, use_log_format
-from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ async def _require_usable(graph: str | None, settings: GatewaySettings, *, worke
     A storage that does not answer is no reason to stop: turns are answered without it, and ``/readyz`` says so.
     """
     alone = load_settings(Settings).model_copy(update={"capture": "off"})
-    create_embedder(alone)  # without loading its model
+    await threadkeep.open(settings=alone).aclose()  # creates the embedder, and does not load it
     if alone.metrics_port is not None:
         require_port(alone.metrics_host, alone.metrics_port, processes=workers)
     async with threadkeep.open(settings=alone, embedder="none") as tk:
