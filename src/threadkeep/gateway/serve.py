@@ -333,7 +333,7 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
 
 
 def _failing_graph(place: str, error: Exception) -> SettingsError:
-    """Return the error of a graph whose own code raises *error*."""
+    """Return the error of a graph that raises *error* in its own code."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (frame.filename, frame.lineno)
     what = f"{type(error).__name__}: {' '.join(str(error).split())}"
