@@ -154,11 +154,11 @@ class SlotExamples:
     def __init__(self, slots: Sequence[tuple[str, Sequence[str], Sequence[str]]], other: Sequence[str]) -> None:
         self.texts = tuple(text for _, texts, _ in slots for text in texts) + tuple(other)
         self._names = [name for name, texts, _ in slots for _ in texts] + [None] * len(other)
-        self._words = [(name, _pattern(words)) for name, _, words in slots]
+        self._words = [(name, _pattern(tuple(words))) for name, _, words in slots]
 
     @cached_property
     def _terms(self) -> list[frozenset[str]]:
-        return [frozenset(tokenise(text)) for text in self.texts]
+        return [_terms(text) for text in self.texts]
 
     def fits(self, text: str, cosines: NDArray[np.float32] | None) -> Mapping[str, float]:
         """Return how well *text* fits each slot, in standard deviations ahead of the nearest text of no slot.
@@ -199,7 +199,14 @@ def _share(terms: frozenset[str], others: frozenset[str]) -> float:
     return len(terms & others) / (len(terms) * len(others)) ** 0.5 if terms and others else 0.0
 
 
-def _pattern(words: Sequence[str]) -> re.Pattern[str] | None:
+@lru_cache(maxsize=4_096)
+def _terms(example: str) -> frozenset[str]:
+    return frozenset(tokenise(example))
+
+
+@lru_cache(maxsize=256)
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return what finds one of *words*; each memory that is opened asks for those of the same slots."""
     if not words:
         return None
     alternatives = "|".join(
