@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 
@@ -21,6 +21,8 @@ from threadkeep.gateway.run_models import AnyRun, RunElsewhere
 if TYPE_CHECKING:
     from threadkeep.gateway.app import Gateway
     from threadkeep.gateway.runs import RunRegistry
+
+T = TypeVar("T")
 
 _ETAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
 
@@ -45,32 +47,54 @@ IfMatch = Annotated[str | None, Header(max_length=100)]
 OwnerClient: TypeAlias = Threadkeep
 """The client that is locked to the user of a request."""
 
-Reader = Annotated[Principal, Depends(require("memory:read"))]
-Writer = Annotated[Principal, Depends(require("memory:write"))]
-Reviewer = Annotated[Principal, Depends(require("memory:review"))]
-Chatting = Annotated[Principal, Depends(require("chat"))]
-TurnStarter = Annotated[Principal, Depends(require_turn)]
 
-
-class ChatUser:
-    """A user who talks to the agent, with what of the gateway they may reach.
+class GatewayUser:
+    """The user of a request, with what of the gateway they may reach.
 
     Args:
         gateway: What the routes share.
-        principal: The user, with the scope ``chat``.
+        principal: The user.
 
     Attributes:
         principal: The user.
         owner: Their owner.
         tk: The client that is locked to them.
-        graph: The graph that runs turns.
-        runs: The runs of this process.
     """
 
     def __init__(self, gateway: Gateway, principal: Principal) -> None:
         self.principal = principal
         self.owner = principal.owner
         self.tk: OwnerClient = gateway.tk.for_owner(principal.owner)
+        self._cursors = gateway.cursors
+
+    def approver(self, *, approved: bool) -> str | None:
+        """Return who approves a statement: the user, if the request says so.
+
+        Raises:
+            ScopeRequiredError: The user may not approve.
+        """
+        if not approved:
+            return None
+        self.principal.require("memory:review")
+        return self.principal.subject
+
+    async def page(
+        self, rows: Callable[..., Awaitable[Sequence[T]]], *bound: str, cursor: str | None, limit: int
+    ) -> tuple[Sequence[T], str | None]:
+        """Return one page of the user's rows; see :meth:`Cursors.page`."""
+        return await self._cursors.page(rows, self.owner, *bound, cursor=cursor, limit=limit)
+
+
+class ChatUser(GatewayUser):
+    """A user who talks to the agent; the scope is ``chat``.
+
+    Attributes:
+        graph: The graph that runs turns.
+        runs: The runs of this process.
+    """
+
+    def __init__(self, gateway: Gateway, principal: Principal) -> None:
+        super().__init__(gateway, principal)
         self.graph = gateway.graph
         self.runs: RunRegistry = gateway.runs
 
@@ -132,22 +156,27 @@ class ChatUser:
         return self.runs.running_threads(self.owner)
 
 
-async def _user(request: Request, principal: Chatting) -> ChatUser:
-    return ChatUser(request.app.state.gateway, principal)
+def _with_scope(scope: str) -> Callable[[Request], Awaitable[GatewayUser]]:
+    async def user(request: Request) -> GatewayUser:
+        return GatewayUser(request.app.state.gateway, await require(scope)(request))
+
+    return user
 
 
-async def _starter(request: Request, principal: TurnStarter) -> ChatUser:
-    return ChatUser(request.app.state.gateway, principal)
+async def _chat_user(request: Request) -> ChatUser:
+    return ChatUser(request.app.state.gateway, await require("chat")(request))
 
 
-User = Annotated[ChatUser, Depends(_user)]
+async def _starter(request: Request) -> ChatUser:
+    return ChatUser(request.app.state.gateway, await require_turn(request))
+
+
+Reader = Annotated[GatewayUser, Depends(_with_scope("memory:read"))]
+Writer = Annotated[GatewayUser, Depends(_with_scope("memory:write"))]
+Reviewer = Annotated[GatewayUser, Depends(_with_scope("memory:review"))]
+User = Annotated[ChatUser, Depends(_chat_user)]
 Starter = Annotated[ChatUser, Depends(_starter)]
 """The user of a request that begins a turn."""
-
-
-def client_of(request: Request, principal: Principal) -> OwnerClient:
-    """Return the client that is locked to the owner of *principal*."""
-    return request.app.state.gateway.tk.for_owner(principal.owner)
 
 
 def set_etag(response: Response, revision: int) -> None:
@@ -178,18 +207,6 @@ def changed_since() -> ProblemError:
 def checkpoint_not_found() -> ProblemError:
     """Return the answer to a checkpoint that the thread does not have."""
     return ProblemError(404, "checkpoint_not_found", "There is no checkpoint with this id.")
-
-
-def approver(principal: Principal, *, approved: bool) -> str | None:
-    """Return who approves a statement: the user, if the request says so.
-
-    Raises:
-        ScopeRequiredError: The user may not approve.
-    """
-    if not approved:
-        return None
-    principal.require("memory:review")
-    return principal.subject
 
 
 def parse_where(text: str | None, *, name: str = "where") -> dict[str, Any] | None:

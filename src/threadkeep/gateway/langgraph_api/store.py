@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
 from threadkeep.gateway.bodies import RequestBody
-from threadkeep.gateway.inputs import Reader, Writer, approver, client_of
+from threadkeep.gateway.inputs import GatewayUser, Reader, Writer
 from threadkeep.gateway.langgraph_api.states import Page, PageBody, answer
 from threadkeep.gateway.owner_items import is_internal
-from threadkeep.gateway.principals import Principal
 from threadkeep.identity import replace_label
 
 router = APIRouter(prefix="/store")
@@ -56,76 +55,74 @@ class NamespacesBody(PageBody):
 
 
 @router.put("/items", status_code=204)
-async def put(body: PutBody, request: Request, principal: Writer) -> None:
+async def put(body: PutBody, user: Writer) -> None:
     """Write an item."""
     options = {} if body.ttl is None else {"ttl": body.ttl}
-    namespace = _own(body.namespace, principal)
-    value = _approved(body.value, principal) if namespace[:1] == (MEMORIES,) else body.value
-    await client_of(request, principal).store.aput(namespace, body.key, value, body.index, **options)
+    namespace = _own(body.namespace, user)
+    value = _approved(body.value, user) if namespace[:1] == (MEMORIES,) else body.value
+    await user.tk.store.aput(namespace, body.key, value, body.index, **options)
 
 
 @router.get("/items")
-async def get(
-    request: Request, principal: Reader, key: str, namespace: str = "", *, refresh_ttl: bool | None = None
-) -> Response:
+async def get(user: Reader, key: str, namespace: str = "", *, refresh_ttl: bool | None = None) -> Response:
     """Return an item; ``null``: there is none."""
-    labels = _own(tuple(namespace.split(".")), principal)
-    item = await client_of(request, principal).store.aget(labels, key, refresh_ttl=refresh_ttl)
-    return answer(None if item is None else _item(item, principal))
+    labels = _own(tuple(namespace.split(".")), user)
+    item = await user.tk.store.aget(labels, key, refresh_ttl=refresh_ttl)
+    return answer(None if item is None else _item(item, user))
 
 
 @router.delete("/items", status_code=204)
-async def delete(body: ItemBody, request: Request, principal: Writer) -> None:
+async def delete(body: ItemBody, user: Writer) -> None:
     """Delete an item, if there is one."""
-    await client_of(request, principal).store.adelete(_own(body.namespace, principal), body.key)
+    await user.tk.store.adelete(_own(body.namespace, user), body.key)
 
 
 @router.post("/items/search")
-async def search(body: ItemsBody, request: Request, principal: Reader) -> Response:
+async def search(body: ItemsBody, user: Reader) -> Response:
     """List items, the nearest to a query first."""
-    prefix = _own(body.namespace_prefix, principal)
+    prefix = _own(body.namespace_prefix, user)
     options = body.model_dump(exclude={"namespace_prefix"})
-    items = await client_of(request, principal).store.asearch(prefix, **options)
-    shown = [{**_item(item, principal), "score": item.score} for item in items if not is_internal(item.namespace)]
+    items = await user.tk.store.asearch(prefix, **options)
+    shown = [{**_item(item, user), "score": item.score} for item in items if not is_internal(item.namespace)]
     return answer({"items": shown})
 
 
 @router.post("/namespaces")
-async def namespaces(body: NamespacesBody, request: Request, principal: Reader) -> Response:
+async def namespaces(body: NamespacesBody, user: Reader) -> Response:
     """List the namespaces of the user."""
-    prefix = replace_label(body.prefix, ME, principal.owner.label) if body.prefix else None
+    prefix = replace_label(body.prefix, ME, user.owner.label) if body.prefix else None
     options = body.model_dump(exclude={"prefix"})
-    listed = await client_of(request, principal).store.alist_namespaces(prefix=prefix, **options)
-    return answer({"namespaces": [_shown(one, principal) for one in listed if not is_internal(one)]})
+    listed = await user.tk.store.alist_namespaces(prefix=prefix, **options)
+    return answer({"namespaces": [_shown(one, user) for one in listed if not is_internal(one)]})
 
 
-def _own(labels: tuple[str, ...], principal: Principal) -> tuple[str, ...]:
+def _own(labels: tuple[str, ...], user: GatewayUser) -> tuple[str, ...]:
     """Return a namespace of the user.
 
     Raises:
         OwnerMismatchError: The gateway keeps its own items there; the store refuses those of others.
     """
-    named = replace_label(labels, ME, principal.owner.label)
+    named = replace_label(labels, ME, user.owner.label)
     if is_internal(named):
         msg = "This namespace is the gateway's own."
         raise OwnerMismatchError(msg)
     return named
 
 
-def _approved(value: dict[str, Any], principal: Principal) -> dict[str, Any]:
+def _approved(value: dict[str, Any], user: GatewayUser) -> dict[str, Any]:
     """Return a memory; one that says that it is approved is so by the user of the request, who must be allowed to.
 
     Raises:
         ScopeRequiredError: The user may not approve.
     """
     given = value.get("approval")
-    by = approver(principal, approved=given is not None)
+    by = user.approver(approved=given is not None)
     return {**value, "approval": {**given, "by": by}} if isinstance(given, dict) else value
 
 
-def _shown(labels: tuple[str, ...], principal: Principal) -> tuple[str, ...]:
-    return replace_label(labels, principal.owner.label, ME)
+def _shown(labels: tuple[str, ...], user: GatewayUser) -> tuple[str, ...]:
+    return replace_label(labels, user.owner.label, ME)
 
 
-def _item(item: Any, principal: Principal) -> dict[str, Any]:
-    return {**item.dict(), "namespace": _shown(item.namespace, principal)}
+def _item(item: Any, user: GatewayUser) -> dict[str, Any]:
+    return {**item.dict(), "namespace": _shown(item.namespace, user)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, Shown
-from threadkeep.gateway.inputs import ItemId, Limit, Reader, client_of, parse_where
+from threadkeep.gateway.inputs import ItemId, Limit, Reader, parse_where
 
 if TYPE_CHECKING:
     from threadkeep.collections.models import Passage
@@ -75,8 +75,7 @@ def passage_body(passage: Passage) -> PassageBody:
 @router.get("/{name}/search")
 async def search_collection(
     name: ItemId,
-    request: Request,
-    principal: Reader,
+    user: Reader,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     also: Annotated[list[_Name] | None, Query(max_length=MAX_FURTHER)] = None,
     where: Annotated[str | None, Query(max_length=2_000)] = None,
@@ -86,6 +85,6 @@ async def search_collection(
 
     *also* names further collections, and *where* is a JSON object of conditions on the documents' metadata.
     """
-    collections = client_of(request, principal).collections
+    collections = user.tk.collections
     found = await collections.search([name, *(also or ())], q, limit=limit, where=parse_where(where))
     return PassagesBody(passages=[*map(passage_body, found.passages)], degraded=[*found.degraded])

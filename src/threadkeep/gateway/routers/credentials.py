@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown
-from threadkeep.gateway.inputs import ItemId, Reader, Writer, client_of
+from threadkeep.gateway.inputs import ItemId, Reader, Writer
 from threadkeep.gateway.problems import ProblemError
 
 if TYPE_CHECKING:
@@ -84,30 +84,29 @@ class DisconnectedBody(BaseModel):
 
 
 @router.get("")
-async def list_credentials(request: Request, principal: Reader) -> CredentialsBody:
+async def list_credentials(user: Reader) -> CredentialsBody:
     """Return the agents that work with the user's own access, and whether they have it."""
-    tk = client_of(request, principal)
+    tk = user.tk
     known = {one.server: one for one in await tk.credentials.list()}
     return CredentialsBody(credentials=[_body(agent, known.get(url)) for agent, url in _servers(tk).items()])
 
 
 @router.post("")
-async def begin_credential(body: ConnectBody, request: Request, principal: Writer) -> AuthorizationBody:
+async def begin_credential(body: ConnectBody, request: Request, user: Writer) -> AuthorizationBody:
     """Begin to connect an agent: the browser of the user goes to the URL."""
     public_url: str | None = request.app.state.gateway.settings.public_url
     if public_url is None:
         raise ProblemError(
             409, "public_url_missing", "The server does not know its address; set THREADKEEP_PUBLIC_URL."
         )
-    tk = client_of(request, principal)
+    tk = user.tk
     begun = await tk.credentials.begin(_server(tk, body.agent), redirect_uri=f"{public_url.rstrip('/')}{CALLBACK}")
     return AuthorizationBody(url=begun.url, expires_at=begun.expires_at)
 
 
 @router.get("/callback")
 async def finish_credential(
-    request: Request,
-    principal: Writer,
+    user: Writer,
     state: Annotated[str, Query(min_length=1, max_length=200)],
     code: Annotated[str, Query(max_length=4_000)] = "",
     iss: Annotated[str | None, Query(max_length=2_000)] = None,
@@ -115,16 +114,16 @@ async def finish_credential(
     """Take what the authorization server sent the browser back with; it has to be the browser of the same user."""
     if not code:
         raise ProblemError(403, "consent_denied", "The authorization server gave no access; begin again.")
-    tk = client_of(request, principal)
+    tk = user.tk
     credential = await tk.credentials.finish(state=state, code=code, issuer=iss)
     agents = {url: agent for agent, url in _servers(tk).items()}
     return _body(agents.get(credential.server, ""), credential)
 
 
 @router.delete("/{agent}")
-async def revoke_credential(agent: ItemId, request: Request, principal: Writer) -> DisconnectedBody:
+async def revoke_credential(agent: ItemId, user: Writer) -> DisconnectedBody:
     """Revoke the access of an agent at its authorization server, and delete it here."""
-    tk = client_of(request, principal)
+    tk = user.tk
     return DisconnectedBody(revoked=await tk.credentials.revoke(_server(tk, agent)))
 
 

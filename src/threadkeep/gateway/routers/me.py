@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, RequestBody, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
+from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer
 from threadkeep.process_state import list_data_flows
 
 if TYPE_CHECKING:
@@ -221,14 +221,14 @@ class AuditBody(BaseModel):
 
 
 @router.get("/me")
-async def show_me(request: Request, principal: Reader) -> MeBody:
+async def show_me(user: Reader) -> MeBody:
     """Return who the user is, and count what is held about them."""
-    tk = client_of(request, principal)
+    tk = user.tk
     holdings = await tk.owners.show()
     return MeBody(
-        user_id=principal.owner.user_id,
-        tenant=principal.owner.tenant,
-        scopes=sorted(principal.scopes),
+        user_id=user.owner.user_id,
+        tenant=user.owner.tenant,
+        scopes=sorted(user.principal.scopes),
         opted_out=await tk.owners.opted_out(),
         opted_out_threads=list(await tk.owners.opted_out_threads()),
         policy=_rules((await tk.proposals.policy()).owner_rules),
@@ -241,16 +241,16 @@ async def show_me(request: Request, principal: Reader) -> MeBody:
 
 
 @router.patch("/me")
-async def change_me(body: ChangeBody, request: Request, principal: Writer) -> MeBody:
+async def change_me(body: ChangeBody, user: Writer) -> MeBody:
     """Set the user's own rules about which statements are kept, proposed, or never kept."""
-    await client_of(request, principal).proposals.set_policy(body.policy)
-    return await show_me(request, principal)
+    await user.tk.proposals.set_policy(body.policy)
+    return await show_me(user)
 
 
 @router.get("/me/privacy")
-async def show_privacy(request: Request, principal: Reader) -> PrivacyBody:
+async def show_privacy(request: Request, user: Reader) -> PrivacyBody:
     """Return what is kept where, how long, and who receives text of users."""
-    del principal
+    del user
     app = request.app.state.gateway.tk.app
     return PrivacyBody(
         data_flows=[DataFlowBody.model_validate(row) for row in list_data_flows(app, addresses=False)],
@@ -266,9 +266,9 @@ async def show_privacy(request: Request, principal: Reader) -> PrivacyBody:
 
 
 @changes.post("/me/opt_out")
-async def opt_out(body: OptOutBody, request: Request, principal: Writer) -> OptedOutBody:
+async def opt_out(body: OptOutBody, user: Writer) -> OptedOutBody:
     """Stop recalling and learning, or start again."""
-    owners = client_of(request, principal).owners
+    owners = user.tk.owners
     await owners.opt_out(thread_id=body.thread_id, out=body.out)
     return OptedOutBody(opted_out=await owners.opted_out(thread_id=body.thread_id))
 
@@ -278,11 +278,9 @@ async def opt_out(body: OptOutBody, request: Request, principal: Writer) -> Opte
     response_class=StreamingResponse,
     responses={200: {"content": {"application/x-ndjson": {}, "application/zip": _BINARY}}},
 )
-async def export_me(
-    request: Request, principal: Reader, file: Annotated[Literal["jsonl", "zip"], Query()] = "jsonl"
-) -> StreamingResponse:
+async def export_me(user: Reader, file: Annotated[Literal["jsonl", "zip"], Query()] = "jsonl") -> StreamingResponse:
     """Return everything that is held about the user: as JSON Lines, or as a ZIP file of them and a README."""
-    tk = client_of(request, principal)
+    tk = user.tk
     if file == "jsonl":
         return StreamingResponse(_lines(tk), media_type="application/x-ndjson")
     headers = {"Content-Disposition": 'attachment; filename="threadkeep.zip"'}
@@ -290,28 +288,28 @@ async def export_me(
 
 
 @router.post("/me/erase")
-async def erase_me(request: Request, principal: Writer) -> ErasedBody:
+async def erase_me(user: Writer) -> ErasedBody:
     """Remove everything that is held about the user, threads included; the answer is the receipt."""
-    erased = await client_of(request, principal).owners.erase()
+    erased = await user.tk.owners.erase()
     return erased_body(erased)
 
 
 @router.get("/queue")
-async def list_queue(request: Request, principal: Reader) -> QueueBody:
+async def list_queue(user: Reader) -> QueueBody:
     """List the user's turns that are not learnt from yet, oldest first."""
-    return _queue(await client_of(request, principal).queue.list())
+    return _queue(await user.tk.queue.list())
 
 
 @changes.post("/queue/retry")
-async def retry_queue(body: RetryBody, request: Request, principal: Writer) -> QueueBody:
+async def retry_queue(body: RetryBody, user: Writer) -> QueueBody:
     """Try turns again at once; return those that are tried, as they were."""
-    return _queue(await client_of(request, principal).queue.retry(body.turn_ids))
+    return _queue(await user.tk.queue.retry(body.turn_ids))
 
 
 @router.get("/audit")
-async def show_audit(request: Request, principal: Reader, limit: Annotated[Limit, Query()] = 100) -> AuditBody:
+async def show_audit(user: Reader, limit: Annotated[Limit, Query()] = 100) -> AuditBody:
     """Return who changed what of the user's memory, newest first."""
-    return audit_body(await client_of(request, principal).owners.audit(limit=limit))
+    return audit_body(await user.tk.owners.audit(limit=limit))
 
 
 def audit_body(entries: Iterable[AuditEntry]) -> AuditBody:

@@ -51,9 +51,7 @@ from threadkeep.gateway.inputs import (
     OwnerClient,
     Reader,
     Writer,
-    approver,
     changed_since,
-    client_of,
     expected_revision,
     parse_where,
     set_etag,
@@ -61,7 +59,6 @@ from threadkeep.gateway.inputs import (
 
 if TYPE_CHECKING:
     from threadkeep import Version
-    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
@@ -305,8 +302,7 @@ Wanted = Annotated[Filters, Depends(filters)]
 
 @router.get("")
 async def list_memories(
-    request: Request,
-    principal: Reader,
+    user: Reader,
     wanted: Wanted,
     limit: Limit = 50,
     cursor: Cursor = None,
@@ -320,24 +316,23 @@ async def list_memories(
     With *memory_id*, return these memories, as far as they are there; the other parameters are ignored.
     """
     if memory_id is not None:
-        named = await client_of(request, principal).memories.get_many(memory_id)
+        named = await user.tk.memories.get_many(memory_id)
         return MemoriesBody(memories=[memory_body(one) for one in named.values()], cursor=None)
-    cursors: Cursors = request.app.state.gateway.cursors
     bound = ("memories", *(str(one or "") for one in wanted.values()))
-    rows = partial(client_of(request, principal).memories.list, **wanted)
-    found, more = await cursors.page(rows, principal.owner, *bound, cursor=cursor, limit=limit)
+    rows = partial(user.tk.memories.list, **wanted)
+    found, more = await user.page(rows, *bound, cursor=cursor, limit=limit)
     return MemoriesBody(memories=[memory_body(one) for one in found], cursor=more)
 
 
 @router.post("", status_code=201)
-async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -> KeptBody:
+async def add_memory(body: NewMemoryBody, user: Writer) -> KeptBody:
     """Keep a statement; how to behave is proposed, unless the user approves it."""
-    result = await client_of(request, principal).memories.remember(
+    result = await user.tk.memories.remember(
         body.text,
         kind=body.kind,
         pinned=body.pinned,
         valid_from=body.valid_from,
-        approved_by=approver(principal, approved=body.approved),
+        approved_by=user.approver(approved=body.approved),
         tags=body.tags,
         metadata=body.metadata,
     )
@@ -345,40 +340,36 @@ async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -
 
 
 @router.get("/kinds")
-async def list_kinds(request: Request, principal: Reader) -> KindsBody:
+async def list_kinds(user: Reader) -> KindsBody:
     """List the kinds of memory, the built-in ones first; *fields*: the JSON schema of a kind's metadata."""
-    kinds = client_of(request, principal).kinds
+    kinds = user.tk.kinds
     return KindsBody(kinds=[KindBody.model_validate(one.shown()) for one in kinds])
 
 
 @router.get("/search")
 async def search_memories(
-    request: Request,
-    principal: Reader,
-    wanted: Wanted,
-    q: Annotated[str, Query(min_length=1, max_length=2_000)],
-    limit: Limit = 10,
+    user: Reader, wanted: Wanted, q: Annotated[str, Query(min_length=1, max_length=2_000)], limit: Limit = 10
 ) -> FoundMemoriesBody:
     """Return the memories that are most like *q*, best first, of those that the filters of the list leave."""
-    return found_body(await client_of(request, principal).memories.search(q, limit=limit, **wanted))
+    return found_body(await user.tk.memories.search(q, limit=limit, **wanted))
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
-async def export_memories(request: Request, principal: Reader) -> StreamingResponse:
+async def export_memories(user: Reader) -> StreamingResponse:
     """Return every memory as JSON Lines."""
-    return StreamingResponse(_lines(client_of(request, principal)), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(user.tk), media_type="application/x-ndjson")
 
 
 @router.post(
     "/import", openapi_extra={"requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
 )
-async def import_memories(request: Request, principal: Writer) -> ImportedBody:
+async def import_memories(request: Request, user: Writer) -> ImportedBody:
     """Import memories from JSON Lines, as the export writes them; ids are kept."""
     lines = (await request.body()).decode("utf-8", "replace").splitlines()
     if len(lines) > IMPORT_LINES:
         msg = f"The import has {len(lines):,} lines, and {IMPORT_LINES:,} are the most; split it."
         raise TooLargeError(msg)
-    result = await client_of(request, principal).memories.import_lines(lines)
+    result = await user.tk.memories.import_lines(lines)
     return ImportedBody(
         accepted=[*result.memory_ids],
         duplicates=[*result.duplicates],
@@ -389,33 +380,28 @@ async def import_memories(request: Request, principal: Writer) -> ImportedBody:
 
 
 @router.post("/undo")
-async def undo_changes(body: UndoBody, request: Request, principal: Writer) -> UndoneBody:
+async def undo_changes(body: UndoBody, user: Writer) -> UndoneBody:
     """Undo the last changes of memories; what was forgotten stays forgotten."""
-    undone = await client_of(request, principal).memories.undo(body.last)
+    undone = await user.tk.memories.undo(body.last)
     return UndoneBody(memory_ids=[*undone.memory_ids], removed=[*undone.removed], left={**undone.left})
 
 
 @router.get("/{memory_id}")
-async def show_memory(memory_id: ItemId, request: Request, response: Response, principal: Reader) -> MemoryBody:
+async def show_memory(memory_id: ItemId, response: Response, user: Reader) -> MemoryBody:
     """Return a memory; its ETag is needed to change it."""
-    memory = await client_of(request, principal).memories.require(memory_id)
+    memory = await user.tk.memories.require(memory_id)
     set_etag(response, memory.revision)
     return memory_body(memory)
 
 
 @router.patch("/{memory_id}")
 async def correct_memory(
-    memory_id: ItemId,
-    body: CorrectionBody,
-    request: Request,
-    response: Response,
-    principal: Writer,
-    if_match: IfMatch = None,
+    memory_id: ItemId, body: CorrectionBody, response: Response, user: Writer, if_match: IfMatch = None
 ) -> MemoryBody:
     """Replace what a memory says; the old text stays in its history."""
     revision = expected_revision(if_match)
-    by = approver(principal, approved=body.approved)
-    memories = client_of(request, principal).memories
+    by = user.approver(approved=body.approved)
+    memories = user.tk.memories
     with _unchanged_since():
         memory = await memories.correct(memory_id, body.text, revision=revision, approved_by=by)
     set_etag(response, memory.revision)
@@ -425,52 +411,44 @@ async def correct_memory(
 @router.delete("/{memory_id}")
 async def forget_memory(
     memory_id: ItemId,
-    request: Request,
-    principal: Writer,
+    user: Writer,
     if_match: IfMatch = None,
     dry: bool = False,  # noqa: FBT001, FBT002 - a parameter of the query
 ) -> ForgottenBody:
     """Remove a memory with its history; it is not learnt again. *dry*: change nothing, and return what would go."""
     revision = expected_revision(if_match)
     with _unchanged_since():
-        return forgotten_body(
-            await client_of(request, principal).memories.forget(memory_id, revision=revision, dry=dry)
-        )
+        return forgotten_body(await user.tk.memories.forget(memory_id, revision=revision, dry=dry))
 
 
 @router.get("/{memory_id}/history")
-async def show_history(memory_id: ItemId, request: Request, principal: Reader) -> VersionsBody:
+async def show_history(memory_id: ItemId, user: Reader) -> VersionsBody:
     """Return what a memory said before, oldest first."""
-    history = await client_of(request, principal).memories.history(memory_id)
+    history = await user.tk.memories.history(memory_id)
     return VersionsBody(versions=[_version(one) for one in history])
 
 
 @router.get("/{memory_id}/why")
-async def explain_memory(memory_id: ItemId, request: Request, principal: Reader) -> WhyBody:
+async def explain_memory(memory_id: ItemId, user: Reader) -> WhyBody:
     """Return where a memory comes from."""
-    return why_body(await client_of(request, principal).memories.why(memory_id))
+    return why_body(await user.tk.memories.why(memory_id))
 
 
 @router.put("/{memory_id}/labels")
-async def label_memory(memory_id: ItemId, body: LabelsBody, request: Request, principal: Writer) -> MemoryBody:
+async def label_memory(memory_id: ItemId, body: LabelsBody, user: Writer) -> MemoryBody:
     """Replace the tags or the metadata of a memory."""
-    memories = client_of(request, principal).memories
+    memories = user.tk.memories
     return memory_body(await memories.label(memory_id, tags=body.tags, metadata=body.metadata))
 
 
 @router.post("/{memory_id}/pin")
 async def pin_memory(
-    memory_id: ItemId,
-    body: PinBody,
-    request: Request,
-    response: Response,
-    principal: Writer,
-    if_match: IfMatch = None,
+    memory_id: ItemId, body: PinBody, response: Response, user: Writer, if_match: IfMatch = None
 ) -> PinnedBody:
     """Make a memory never expire, or let it expire again."""
     revision = expected_revision(if_match)
     with _unchanged_since():
-        memory = await client_of(request, principal).memories.pin(memory_id, revision=revision, pinned=body.pinned)
+        memory = await user.tk.memories.pin(memory_id, revision=revision, pinned=body.pinned)
     set_etag(response, memory.revision)
     return PinnedBody(memory_id=memory.memory_id, pinned=memory.pinned, revision=memory.revision)
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, KeptBody, RequestBody, Shown, Statement, kept_body
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Reader, Writer, client_of
+from threadkeep.gateway.inputs import Reader, Writer
 
 if TYPE_CHECKING:
     from threadkeep import Profile, ProfileSlot
@@ -89,23 +89,23 @@ class ClearedBody(BaseModel):
 
 
 @router.get("")
-async def show_profile(request: Request, principal: Reader) -> ProfileBody:
+async def show_profile(user: Reader) -> ProfileBody:
     """Return the slots of the user's profile, each with its values and their memories."""
-    profiles = client_of(request, principal).profile
+    profiles = user.tk.profile
     return _body(await profiles.get(), profiles.schema)
 
 
 @router.put("/{slot}")
-async def set_slot(slot: SlotName, body: SlotTextBody, request: Request, principal: Writer) -> KeptBody:
+async def set_slot(slot: SlotName, body: SlotTextBody, user: Writer) -> KeptBody:
     """Make a slot say a text: correct the memory that fills it, or keep a new one."""
-    profiles = client_of(request, principal).profile
+    profiles = user.tk.profile
     return kept_body(await profiles.set(slot, body.text, memory_id=body.memory_id))
 
 
 @router.delete("/{slot}")
-async def clear_slot(slot: SlotName, request: Request, principal: Writer) -> ClearedBody:
+async def clear_slot(slot: SlotName, user: Writer) -> ClearedBody:
     """Forget every memory that fills a slot."""
-    return ClearedBody(memory_ids=[*await client_of(request, principal).profile.clear(slot)])
+    return ClearedBody(memory_ids=[*await user.tk.profile.clear(slot)])
 
 
 def _body(profile: Profile, schema: Mapping[str, ProfileSlot]) -> ProfileBody:

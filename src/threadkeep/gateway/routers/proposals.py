@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from threadkeep import Choice
@@ -23,11 +23,8 @@ from threadkeep.gateway.bodies import (
     proposal_body,
 )
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer, client_of
+from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer
 from threadkeep.gateway.problems import ProblemError
-
-if TYPE_CHECKING:
-    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(tags=["proposals"], route_class=IdempotentRoute)
 
@@ -118,41 +115,37 @@ class TombstonesBody(BaseModel):
 
 @router.get("/proposals")
 async def list_proposals(
-    request: Request,
-    principal: Reader,
+    user: Reader,
     limit: Limit = 50,
     cursor: Cursor = None,
     state: Annotated[State | Literal["all"], Query()] = "pending",
 ) -> ProposalsBody:
     """List the proposals of the user, newest first."""
-    cursors: Cursors = request.app.state.gateway.cursors
-    rows = partial(client_of(request, principal).proposals.list, state=None if state == "all" else state)
-    found, more = await cursors.page(rows, principal.owner, "proposals", state, cursor=cursor, limit=limit)
+    rows = partial(user.tk.proposals.list, state=None if state == "all" else state)
+    found, more = await user.page(rows, "proposals", state, cursor=cursor, limit=limit)
     return ProposalsBody(proposals=[proposal_body(one) for one in found], cursor=more)
 
 
 @router.post("/proposals/decide")
-async def decide_proposals(body: ChoicesBody, request: Request, principal: Reviewer) -> DecisionsBody:
+async def decide_proposals(body: ChoicesBody, user: Reviewer) -> DecisionsBody:
     """Decide on several proposals; an error of one stops no other."""
     choices = [Choice(one.proposal_id, one.approve, one.text, one.comment) for one in body.choices]
-    results = await client_of(request, principal).proposals.decide(choices, by=principal.subject)
+    results = await user.tk.proposals.decide(choices, by=user.principal.subject)
     return DecisionsBody(
         decided=[decided_body(one.proposal_id, one.proposal, one.error.code if one.error else None) for one in results]
     )
 
 
 @router.get("/proposals/{proposal_id}")
-async def show_proposal(proposal_id: ItemId, request: Request, principal: Reader) -> ProposalBody:
+async def show_proposal(proposal_id: ItemId, user: Reader) -> ProposalBody:
     """Return a proposal."""
-    return proposal_body(await client_of(request, principal).proposals.require(proposal_id))
+    return proposal_body(await user.tk.proposals.require(proposal_id))
 
 
 @router.post("/proposals/{proposal_id}/decide")
-async def decide_proposal(
-    proposal_id: ItemId, body: DecisionBody, request: Request, principal: Reviewer
-) -> DecidedBody:
+async def decide_proposal(proposal_id: ItemId, body: DecisionBody, user: Reviewer) -> DecidedBody:
     """Approve or reject a proposal."""
-    proposals, by = client_of(request, principal).proposals, principal.subject
+    proposals, by = user.tk.proposals, user.principal.subject
     if not body.approve:
         proposal = await proposals.reject(proposal_id, by=by, comment=body.comment)
     elif body.text is not None:
@@ -163,9 +156,9 @@ async def decide_proposal(
 
 
 @router.get("/tombstones")
-async def list_tombstones(request: Request, principal: Reader) -> TombstonesBody:
+async def list_tombstones(user: Reader) -> TombstonesBody:
     """List the statements that are not learnt again, newest first."""
-    tombstones = await client_of(request, principal).proposals.tombstones()
+    tombstones = await user.tk.proposals.tombstones()
     return TombstonesBody(
         tombstones=[
             TombstoneBody(
@@ -177,7 +170,7 @@ async def list_tombstones(request: Request, principal: Reader) -> TombstonesBody
 
 
 @router.delete("/tombstones/{tombstone_id}", status_code=204)
-async def lift_tombstone(tombstone_id: ItemId, request: Request, principal: Reviewer) -> None:
+async def lift_tombstone(tombstone_id: ItemId, user: Reviewer) -> None:
     """Let a statement be learnt again."""
-    if not await client_of(request, principal).proposals.lift(tombstone_id):
+    if not await user.tk.proposals.lift(tombstone_id):
         raise ProblemError(404, "tombstone_not_found", "The tombstone was not found.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from threadkeep.errors import InvalidInputError
@@ -27,14 +27,10 @@ from threadkeep.gateway.bodies import (
     proposal_body,
 )
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer, Writer, client_of
-from threadkeep.gateway.principals import Principal
+from threadkeep.gateway.inputs import Cursor, GatewayUser, ItemId, Limit, Reader, Reviewer, Writer
 from threadkeep.gateway.routers.memories import MemoriesBody
 from threadkeep.gateway.routers.proposals import DecisionBody, ProposalsBody
 from threadkeep.identity import Owner
-
-if TYPE_CHECKING:
-    from threadkeep.gateway.pagination import Cursors
 
 router = APIRouter(prefix="/scopes", tags=["scopes"], route_class=IdempotentRoute)
 
@@ -98,9 +94,9 @@ class ContributedBody(BaseModel):
 
 
 @router.get("")
-async def list_scopes(request: Request, principal: Reader) -> ScopesBody:
+async def list_scopes(user: Reader) -> ScopesBody:
     """Return the scopes in which the user has a role."""
-    found = await client_of(request, principal).scopes.of()
+    found = await user.tk.scopes.of()
     return ScopesBody(
         scopes=[
             ScopeBody(kind=one.scope.kind, name=one.scope.user_id, role=one.role, since=one.since)
@@ -112,12 +108,11 @@ async def list_scopes(request: Request, principal: Reader) -> ScopesBody:
 
 @router.get("/{kind}/{name}/memories")
 async def list_scope_memories(
-    kind: ScopeKind, name: ItemId, request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None
+    kind: ScopeKind, name: ItemId, user: Reader, limit: Limit = 50, cursor: Cursor = None
 ) -> MemoriesBody:
     """List the memories of a scope, most recently changed first."""
-    cursors: Cursors = request.app.state.gateway.cursors
-    rows = partial(client_of(request, principal).scopes.memories, _scope(kind, name, principal))
-    found, more = await cursors.page(rows, principal.owner, "scope memories", kind, name, cursor=cursor, limit=limit)
+    rows = partial(user.tk.scopes.memories, _scope(kind, name, user))
+    found, more = await user.page(rows, "scope memories", kind, name, cursor=cursor, limit=limit)
     return MemoriesBody(memories=[memory_body(one) for one in found], cursor=more)
 
 
@@ -125,54 +120,45 @@ async def list_scope_memories(
 async def search_scope_memories(
     kind: ScopeKind,
     name: ItemId,
-    request: Request,
-    principal: Reader,
+    user: Reader,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     limit: Limit = 10,
 ) -> FoundMemoriesBody:
     """Return the memories of a scope that are most like *q*, best first."""
-    scopes = client_of(request, principal).scopes
-    return found_body(await scopes.search(_scope(kind, name, principal), q, limit=limit))
+    scopes = user.tk.scopes
+    return found_body(await scopes.search(_scope(kind, name, user), q, limit=limit))
 
 
 @router.delete("/{kind}/{name}/memories/{memory_id}")
-async def forget_scope_memory(
-    kind: ScopeKind, name: ItemId, memory_id: ItemId, request: Request, principal: Reviewer
-) -> ForgottenBody:
+async def forget_scope_memory(kind: ScopeKind, name: ItemId, memory_id: ItemId, user: Reviewer) -> ForgottenBody:
     """Remove a memory of a scope, as a reviewer; it is not learnt again."""
-    scopes = client_of(request, principal).scopes
-    return forgotten_body(await scopes.forget(_scope(kind, name, principal), memory_id))
+    scopes = user.tk.scopes
+    return forgotten_body(await scopes.forget(_scope(kind, name, user), memory_id))
 
 
 @router.get("/{kind}/{name}/proposals")
 async def list_scope_proposals(
     kind: ScopeKind,
     name: ItemId,
-    request: Request,
-    principal: Reviewer,
+    user: Reviewer,
     limit: Limit = 50,
     cursor: Cursor = None,
     state: Annotated[State | Literal["all"], Query()] = "pending",
 ) -> ProposalsBody:
     """List the proposals to a scope, newest first, for a reviewer."""
-    cursors: Cursors = request.app.state.gateway.cursors
     rows = partial(
-        client_of(request, principal).scopes.proposals,
-        _scope(kind, name, principal),
+        user.tk.scopes.proposals,
+        _scope(kind, name, user),
         state=None if state == "all" else state,
     )
-    found, more = await cursors.page(
-        rows, principal.owner, "scope proposals", kind, name, state, cursor=cursor, limit=limit
-    )
+    found, more = await user.page(rows, "scope proposals", kind, name, state, cursor=cursor, limit=limit)
     return ProposalsBody(proposals=[proposal_body(one) for one in found], cursor=more)
 
 
 @router.post("/{kind}/{name}/proposals")
-async def contribute(
-    kind: ScopeKind, name: ItemId, body: ContributionBody, request: Request, principal: Writer
-) -> ContributedBody:
+async def contribute(kind: ScopeKind, name: ItemId, body: ContributionBody, user: Writer) -> ContributedBody:
     """Propose a statement to a scope, or promote a memory of the user."""
-    scopes, scope = client_of(request, principal).scopes, _scope(kind, name, principal)
+    scopes, scope = user.tk.scopes, _scope(kind, name, user)
     if (body.text is None) is (body.memory_id is None):
         msg = "The contribution needs either text or memory_id."
         raise InvalidInputError(msg)
@@ -187,10 +173,10 @@ async def contribute(
 
 @router.post("/{kind}/{name}/proposals/{proposal_id}/decide")
 async def decide_scope_proposal(
-    kind: ScopeKind, name: ItemId, proposal_id: ItemId, body: DecisionBody, request: Request, principal: Reviewer
+    kind: ScopeKind, name: ItemId, proposal_id: ItemId, body: DecisionBody, user: Reviewer
 ) -> DecidedBody:
     """Approve or reject a proposal to a scope, as a reviewer."""
-    scopes, scope = client_of(request, principal).scopes, _scope(kind, name, principal)
+    scopes, scope = user.tk.scopes, _scope(kind, name, user)
     if body.approve:
         proposal = await scopes.approve(scope, proposal_id, text=body.text, comment=body.comment)
     else:
@@ -198,6 +184,6 @@ async def decide_scope_proposal(
     return decided_body(proposal_id, proposal)
 
 
-def _scope(kind: ScopeKind, name: str, principal: Principal) -> Owner:
+def _scope(kind: ScopeKind, name: str, user: GatewayUser) -> Owner:
     """Return a scope of the user's tenant."""
-    return Owner(name, principal.owner.tenant, kind=kind)
+    return Owner(name, user.owner.tenant, kind=kind)
