@@ -20,7 +20,7 @@ from typing import Any, Final
 from langchain.agents import create_agent
 
 import threadkeep
-from tests.gateway.kept import Acknowledged, Faults, faults_of, until_learnt
+from tests.gateway.kept import Acknowledged, Faults, faults_of
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.errors import ThreadkeepError
 from threadkeep.ids import new_id
@@ -35,6 +35,7 @@ LONGEST_OUTAGE_SECONDS: Final = 1.0
 TURN_SECONDS: Final = 5.0
 """How much longer than a lease a user may wait: for the turn itself, on a busy machine."""
 PATIENCE_SECONDS: Final = 120.0
+LEARNING_SECONDS: Final = 600.0
 
 _BREATH_SECONDS: Final = 0.02
 
@@ -134,8 +135,9 @@ async def _kill(kind: str, server: Server, keeper: ThreadPoolExecutor, n: int, r
         finally:
             talk.stop()
             await asyncio.gather(*users)
-        await tk.drain()
-        await until_learnt(tk)
+        async with asyncio.timeout(LEARNING_SECONDS):
+            while any(turn.state != "dead" for turn in await tk.queue.list()):
+                await tk.drain()
     async with threadkeep.open(url, settings=settings, embedder=HashingEmbedder()) as tk:  # nothing comes from a cache
         faults = await faults_of(tk, talk.acknowledged)
         _explain(kind, faults, await tk.queue.list())
