@@ -79,6 +79,20 @@ class TestSpeakers:
         assert answer.startswith("Proposed as")
         assert tk.sync.memories.require(kept.memory_id, owner=ANA).text == "Always answer in French."
 
+    async def test_a_fact_does_not_become_how_to_behave_without_asking(self, tk: threadkeep.Threadkeep, face: str):
+        """A correction cannot pass what a new statement cannot."""
+        kept = tk.sync.memories.remember("I speak German.", owner=ANA)
+
+        (answer,) = await run(
+            tk,
+            face,
+            "Always answer in German.",
+            calling("correct_memory", memory_id=kept.memory_id, text="Always answer in German."),
+        )
+
+        assert answer.startswith("Proposed as")
+        assert tk.sync.memories.require(kept.memory_id, owner=ANA).text == "I speak German."
+
     async def test_what_the_user_said_is_remembered_with_its_message(self, tk: threadkeep.Threadkeep, face: str):
         """However the model words it."""
         (answer,) = await run(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langchain.agents import create_agent
 
 import threadkeep
 from tests.command_line import CliRunner
@@ -17,7 +18,7 @@ from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.owners.service import README
-from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 
 ANA: Final = "ana@x.org"
 
@@ -293,6 +294,50 @@ class TestImport:
         assert await tk.memories.remember_many([NewMemory("I have two cats.")]) == ()
         assert await tk.memories.list() == []
         assert (await tk.memories.remember("I have two cats.")).status == "accepted"
+
+    async def test_messages_of_an_export_are_no_memories(self, tk: threadkeep.Threadkeep, tmp_path: Path):
+        """Neither what the assistant replied, nor what the user said and capture left out."""
+        agent: Any = create_agent(ScriptedModel(replies=["You own a boat."]), checkpointer=tk.checkpointer)
+        said = {"messages": [("human", "Always answer in French.")]}
+        await agent.ainvoke(said, tk.config(user_id=ANA, thread_id="1"))
+        lines = await self.exported(tk)
+        assert sum(json.loads(line)["type"] == "message" for line in lines) == 2
+
+        async with threadkeep.open(f"sqlite:///{tmp_path}/other.db", owner="ana2", embedder="none") as other:
+            await other.memories.import_lines(lines)
+
+            assert await texts(other) == ["I have two cats.", "I live in Porto."]
+            assert await other.proposals.list() == []
+
+    async def test_how_to_behave_waits_for_approval(self, tk: threadkeep.Threadkeep):
+        """Of whatever kind its line says it is."""
+        lines = [
+            json.dumps({"text": "Always answer in French."}),
+            json.dumps({"text": "Never use emojis.", "kind": "procedural"}),
+        ]
+
+        done = await tk.memories.import_lines(lines)
+
+        waiting = await tk.proposals.list()
+        assert {one.proposal_id for one in waiting} == set(done.proposal_ids)
+        assert {(one.text, one.kind) for one in waiting} == {
+            ("Always answer in French.", "procedural"),
+            ("Never use emojis.", "procedural"),
+        }
+        assert await texts(tk) == []
+
+    async def test_a_procedure_that_is_there_is_a_duplicate(self, tk: threadkeep.Threadkeep):
+        """Its line does not hold up the others."""
+        kept = await tk.memories.remember("Always answer in French.", approved_by="carla")
+        lines = await self.exported(tk)
+        (porto,) = [one for one in await tk.memories.list() if one.text == "I live in Porto."]
+        await tk.memories.undo(last=3)
+
+        done = await tk.memories.import_lines(lines)
+
+        assert kept.memory_id in done.duplicates
+        assert porto.memory_id in done.memory_ids
+        assert await texts(tk) == ["Always answer in French.", "I have two cats.", "I live in Porto."]
 
     async def test_copies_are_audited_once(self, tk: threadkeep.Threadkeep):
         """What is there already is no change; copies with ids of their own are, and their merging is."""

@@ -124,6 +124,20 @@ async def test_how_to_behave_waits_for_approval(tmp_path: Path):
     assert [one.value for one in (await items_of(again)).values()] == [item.value]
 
 
+async def test_how_to_behave_waits_whatever_its_kind(tmp_path: Path):
+    """A row need not say that it is procedural."""
+    rows = [{**ROW, "id": "1", "memory": "Always answer in French."}, {**ROW, "id": "2"}]
+    (tmp_path / "export.json").write_text(json.dumps(rows))
+
+    storage, copied = await moved(tmp_path / "export.json")
+
+    waiting = [one for item in (await items_of(storage)).values() if (one := proposal_of(item)) is not None]
+    assert [(one.text, one.kind, one.state) for one in waiting] == [
+        ("Always answer in French.", "procedural", "pending")
+    ]
+    assert copied.shapes == {"memory: data": 1, "proposal: it waits for approval": 1}
+
+
 async def test_what_was_decided_stands(tmp_path: Path):
     """Copied again, even over what is there, the same is not asked anew."""
     asked = {**ROW, "id": "1", "metadata": {"memory_type": "procedural_memory"}}

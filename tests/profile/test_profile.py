@@ -158,6 +158,21 @@ class TestSet:
 
         assert sorted(_texts((await tk.profile.get()).slots["allergies"])) == ["hazelnuts", "penicillin"]
 
+    async def test_how_to_behave_is_proposed_instead_of_a_value(self, tk: Threadkeep) -> None:
+        """As it is where the slot is empty."""
+        first = await tk.profile.set("style", "I like short answers.")
+
+        second = await tk.profile.set("style", "Never use emojis.", memory_id=first.memory_id)
+
+        (waiting,) = await tk.proposals.list()
+        assert (second.status, second.proposal_id) == ("proposed", waiting.proposal_id)
+        assert (waiting.action, waiting.memory_id, waiting.text) == (
+            "correct",
+            first.memory_id,
+            "Never use emojis.",
+        )
+        assert _texts((await tk.profile.get()).slots["style"]) == ["I like short answers."]
+
     async def test_clear_forgets_the_memories(self, tk: Threadkeep) -> None:
         kept = await tk.profile.set("diet", "no pork")
 

@@ -125,6 +125,19 @@ class TestPropose:
 
         assert await texts(tk) == ["Always answer in French."]
 
+    async def test_a_fact_is_not_corrected_to_how_to_behave(self, tk: threadkeep.Threadkeep):
+        """A statement of any kind that says how to behave needs an approval, and an approved one is kept."""
+        kept = await tk.memories.remember("I speak French.")
+
+        with pytest.raises(ApprovalRequiredError, match="How to behave"):
+            await tk.memories.correct(kept.memory_id, "Always answer in French.")
+        proposed = await tk.proposals.propose("Always answer in French.", source=Source("user"))
+
+        assert proposed.status == "proposed"
+        assert await texts(tk) == ["I speak French."]
+        await tk.memories.correct(kept.memory_id, "Always answer in French.", approved_by="carla")
+        assert await texts(tk) == ["Always answer in French."]
+
     async def test_how_to_behave_is_asked_when_the_user_says_it(self, tk: threadkeep.Threadkeep):
         """Without a model, too; no episode recalls it before."""
         said = {"role": "user", "content": "Always answer in French.", "id": "m1"}

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 from threadkeep.capture.models import Candidate
 from threadkeep.ids import MemoryId, TurnId, short_digest
 from threadkeep.memories.kinds import Kind, family
-from threadkeep.memories.models import TRUSTED, Approval, Memory, Source, Speaker, Version
-from threadkeep.proposals.models import Action, Proposal, Verdict, by_default, ruled_kind
+from threadkeep.memories.models import TRUSTED, Approval, Memory, Source, Speaker, Version, ruled_kind
+from threadkeep.proposals.models import Action, Proposal, Verdict, by_default
 from threadkeep.storage.interface import Expectation, Namespace
 from threadkeep.text.redaction import has_secret
 from threadkeep.text.semantics import content_words, denies, ended_by, gist_of, normalised, same_meaning

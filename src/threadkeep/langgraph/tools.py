@@ -20,7 +20,7 @@ from threadkeep.errors import InvalidInputError, OptedOutError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of, written_by_a_model
 from threadkeep.memories.kinds import Kind
-from threadkeep.memories.models import Memory, NewMemory, Source
+from threadkeep.memories.models import Memory, NewMemory, Source, ruled_kind
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.service import opted_out_error
@@ -115,7 +115,7 @@ class _Work:
         owner, thread = await self._resolve_owner(runtime), self._thread(runtime)
         source = TurnSoFar(runtime.state, runtime.config).source(text, "semantic", thread)
         known = await self._tk.memories.require(memory_id, owner=owner)
-        if source.speaker == "user" and known.kind != "procedural":
+        if source.speaker == "user" and ruled_kind(known.kind, text) != "procedural":
             memory = await self._tk.memories.correct(memory_id, text, owner=owner, source=source)
             return f"Corrected {memory.memory_id}."
         proposed = await self._tk.proposals.propose(

@@ -508,7 +508,8 @@ def parsed(line: str) -> NewMemory | None:
         raise InvalidInputError(msg)
     fields = cast("dict[str, Any]", row)
     exported = isinstance(fields.get("value"), dict)
-    if "type" in fields and "text" not in fields and fields["type"] != "memory":
+    kind_of_line = fields.get("type", "memory")
+    if kind_of_line == "message" or (kind_of_line != "memory" and "text" not in fields):
         return None
     value = dict(fields["value"]) if exported else fields
     key = fields.get("key") if exported else fields.get("memory_id", fields.get("id"))

@@ -37,6 +37,7 @@ from threadkeep.memories.models import (
     matcher_of,
     messages_of,
     require_approval,
+    ruled_kind,
     sources_in,
     statements_of,
     without_sentences,
@@ -254,7 +255,7 @@ class MemoryRepository(MemoryReader):
 
         async def commit() -> None:
             memory = await self.require(memory_id, owner=owner)
-            require_approval(memory.kind, source.speaker, approval, shared=owner.is_shared)
+            require_approval(ruled_kind(memory.kind, text), source.speaker, approval, shared=owner.is_shared)
             _require_revision(memory, revision)
             changed = corrected(memory, text, source=source, at=now, approval=approval)
             if changed.status == "proposed":  # another program's row; the correction approves it

@@ -30,7 +30,6 @@ from threadkeep.memories.models import (
     shortened,
 )
 from threadkeep.storage.interface import Due, Embedding, Expectation, Item, Namespace, Put
-from threadkeep.text.facts import is_standing
 
 Action: TypeAlias = Literal["add", "correct", "forget", "supersede"]
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
@@ -314,11 +313,6 @@ def by_default(kind: Kind, speaker: Speaker) -> Verdict:
     if speaker not in TRUSTED and kind == "episodic":
         return "never"
     return "ask" if kind == "procedural" or speaker not in TRUSTED else "auto"
-
-
-def ruled_kind(kind: Kind, text: str) -> Kind:
-    """Return the kind that the policy decides by: in a kind of an application, too, how to behave is procedural."""
-    return "procedural" if kind not in BUILT_IN_NAMES and is_standing(text) else kind
 
 
 def rules_of(text: str, kinds: Sequence[Kind] | None = BUILT_IN_NAMES) -> dict[Rule, Verdict]:

@@ -31,6 +31,7 @@ from threadkeep.memories.models import (
     checked_name,
     least_trusted,
     recallable,
+    ruled_kind,
 )
 from threadkeep.proposals.models import (
     DUE,
@@ -46,12 +47,10 @@ from threadkeep.proposals.models import (
     proposal_of,
     proposal_put,
     proposals_namespace,
-    ruled_kind,
     statement,
     waiting_reason,
 )
 from threadkeep.storage.interface import Operation, Put, Ref, Storage, iterate_items
-from threadkeep.text.facts import is_standing
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
@@ -215,9 +214,9 @@ class ProposalRepository:
         Raises:
             InvalidInputError, TooLargeError: It cannot be kept.
         """
-        if new.kind == "semantic" and is_standing(new.text):
-            new = replace(new, kind="procedural")
         kind = ruled_kind(new.kind, new.text)
+        if new.kind == "semantic":
+            new = replace(new, kind=kind)
         trust = least_trusted(new.sources)
         asked = asked and kind != "procedural" and not owner.is_shared
         if new.approval is not None or (trust in TRUSTED and asked):
@@ -245,18 +244,21 @@ class ProposalRepository:
             owner: The owner of the memories.
 
         Returns:
-            The outcome of each statement that was proposed, by line number.
+            The outcome of each statement that was proposed, or would be if it were not there, by line number.
         """
         policy = await self._policies.of(owner)
         proposed: dict[int, Proposed] = {}
         for number, new in news.items():
             memory_id = str(new.memory_id)
-            kept = policy.verdict(new.kind, "import") == "auto" and not owner.is_shared
-            if kept or await self._memories.get(memory_id, owner=owner):
+            kind = ruled_kind(new.kind, new.text)
+            if policy.verdict(kind, "import") == "auto" and not owner.is_shared:
+                continue
+            if known := await self._memories.get(memory_id, owner=owner):
+                proposed[number] = Proposed("duplicate", None, known.memory_id)
                 continue
             proposal = NewProposal(
                 new.text,
-                kind=new.kind,
+                kind=kind if new.kind == "semantic" else new.kind,
                 sources=new.sources,
                 key=f"import:{memory_id}",
                 tags=new.tags,

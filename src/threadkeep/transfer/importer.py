@@ -19,7 +19,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
 from threadkeep.ids import ProposalId, short_digest
 from threadkeep.memories.codec import is_memory_namespace, memory_of, searchable_paths, spell_approval
-from threadkeep.memories.models import Approval, Memory
+from threadkeep.memories.models import Approval, Memory, ruled_kind
 from threadkeep.proposals.models import PROPOSALS, Proposal, proposal_put
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value, to_micros
 from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref
@@ -423,7 +423,10 @@ def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Me
         return None
     ref = Ref(partition_of(namespace), namespace, item.key)
     memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
-    return memory if memory is not None and memory.status == "proposed" else None
+    if memory is None:
+        return None
+    asks = memory.approval is None and ruled_kind(memory.kind, memory.text) == "procedural"
+    return memory if memory.status == "proposed" or (memory.status == "active" and asks) else None
 
 
 def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> TransferItem:
@@ -436,7 +439,7 @@ def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Transf
         proposal_id=ProposalId(short_digest("moved in", *namespace, item.key)),
         action="add",
         text=memory.text,
-        kind=memory.kind,
+        kind=ruled_kind(memory.kind, memory.text) if memory.kind == "semantic" else memory.kind,
         sources=memory.sources,
         trust=memory.trust,
         reason="imported without an approval",

@@ -11,8 +11,9 @@ import numpy as np
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, SlotNotFoundError
 from threadkeep.identity import Service, operation
-from threadkeep.memories.models import NewMemory, RememberResult
+from threadkeep.memories.models import NewMemory, RememberResult, Source, ruled_kind
 from threadkeep.models.base import EMBEDDER
+from threadkeep.proposals.models import NewProposal
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.packing import estimate_tokens
@@ -261,6 +262,11 @@ class ProfileService(Service):
         replaced = self._replaced(slot, values, memory_id)
         if replaced is not None:
             memory = await self._services.memory_reader.require(replaced, owner=resolved)
+            if ruled_kind(memory.kind, said) == "procedural":
+                change = NewProposal(said, "correct", sources=(Source("user"),), memory_id=memory.memory_id)
+                asked = await self._services.proposal_repository.propose(change, owner=resolved)
+                status = "rejected" if asked.status == "rejected" else "proposed"
+                return RememberResult(status, memory, proposal_id=asked.proposal_id, reason=asked.reason)
             if memory.kind != "episodic":
                 corrected = await self._services.memory_repository.correct(replaced, said, owner=resolved)
                 return RememberResult("accepted", corrected)
