@@ -74,8 +74,14 @@ class TestTwoUsers:
         monkeypatch.chdir(tmp_path)
         owner, running = make_user(postgres_url), make_user(postgres_url, create=False)
 
-        with pytest.raises(StorageDeniedError, match="GRANT threadkeep_app, threadkeep_service TO"):
+        with pytest.raises(StorageDeniedError, match="GRANT threadkeep_app, threadkeep_service TO") as refused:
             migrate(monkeypatch, running, owner)
+        for statement in str(refused.value).partition("as an administrator: ")[2].split("; "):
+            run(postgres_url, statement)
+
+        assert f"{user_of(running)} may use it" in migrate(monkeypatch, running, owner).output
+        monkeypatch.setenv("THREADKEEP_MIGRATE", "check")
+        assert migrate(monkeypatch, running, None, "--check").exit_code == 0
 
     async def test_a_storage_says_who_it_is_and_how_clocks_differ(self, postgres_url: str):
         """A superuser bypasses row-level security; a frozen clock is behind the server's."""

@@ -181,8 +181,12 @@ class PostgresSchema:
             try:
                 await _execute_concurrently(connection, grant)
             except errors.Error as error:
-                text = f'GRANT {APP}, {SERVICE} TO "{name}"'
-                msg = f'{self._where} does not let "{state.user}" admit "{name}"; run as an administrator: {text}'
+                made = "".join([f"CREATE ROLE {role} NOLOGIN; " for role in (APP, SERVICE) if role not in state.roles])
+                text = f'{made}GRANT {APP}, {SERVICE} TO "{state.user}" WITH ADMIN OPTION'
+                msg = (
+                    f'{self._where} does not let "{state.user}" admit "{name}" ({error.diag.message_primary}); '
+                    f"run threadkeep migrate again after this, as an administrator: {text}"
+                )
                 raise StorageDeniedError(msg, server=self._where) from error
         return name
 
