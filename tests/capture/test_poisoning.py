@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -200,8 +200,7 @@ def decided(attack: str, way: str, *, obeys: bool) -> tuple[list[str], int]:
     (spoken,) = split(plain_messages(conversation(attack, way, key="k")), thread_id=THREAD)
     messages = tuple(replace(message, text=redact(message.text)) for message in spoken.messages)
     turn = Turn(spoken.turn_id, THREAD, messages, NOW)
-    said = Turn(TurnId("before"), THREAD, (Message("user", "I live in Lisbon.", MessageId("m")),), NOW)
-    known = active_after(extract_candidates(said), said, [])
+    known = known_before()
     if obeys:
         learnt = Learnt.model_validate_json(obeying(attack))
         found = with_episodes(_candidates(learnt, turn, known), turn)
@@ -209,6 +208,13 @@ def decided(attack: str, way: str, *, obeys: bool) -> tuple[list[str], int]:
         found = extract_candidates(turn)
     decisions = reconcile(judged(found, turn), known, RULES)
     return [memory.text for memory, _ in writes(decisions, known)], len(decisions)
+
+
+@cache
+def known_before() -> Sequence[Memory]:
+    """Return what the user's memory has before each attack."""
+    said = Turn(TurnId("before"), THREAD, (Message("user", "I live in Lisbon.", MessageId("m")),), NOW)
+    return active_after(extract_candidates(said), said, [])
 
 
 def active_after(found: Sequence[Candidate], turn: Turn, known: Sequence[Memory]) -> list[Memory]:

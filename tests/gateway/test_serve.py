@@ -536,7 +536,7 @@ class TestRefusals:
 
 
 DYING = """
-import os, threading, uvicorn
+import multiprocessing, os, threading, uvicorn, uvicorn._subprocess
 from threadkeep.gateway.serve import GatewayProcesses, bind
 
 async def app(scope, receive, send):
@@ -547,6 +547,7 @@ async def app(scope, receive, send):
         await receive()
 
 if __name__ == "__main__":
+    uvicorn._subprocess.spawn = multiprocessing.get_context("fork")
     with bind("127.0.0.1", 0) as listening:
         GatewayProcesses(uvicorn.Config("dying:app", workers=2), sockets=[listening]).run()
 """
@@ -560,7 +561,7 @@ class TestRestarts:
     def test_processes_that_die_are_replaced_ever_later(self, tmp_path: Path):
         (tmp_path / "dying.py").write_text(DYING)
         delays: list[str] = []
-        with subprocess.Popen([sys.executable, "dying.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        with start_python("dying.py", cwd=tmp_path, stderr=PIPE) as process:
             assert process.stderr is not None
             for line in process.stderr:
                 if found := re.search(r"replaced after (\S+) s", line):
