@@ -166,7 +166,7 @@ class ThreadService:
         memory: bool = True,
         owner: str | Owner | None = None,
     ) -> None:
-        """Note the end of a turn in the list, for graphs without the middleware, which does it.
+        """Note the end of a turn in the list; the middleware does it for a recorded turn that has its reply.
 
         Args:
             thread_id: The thread; nothing is noted of one that is not listed.
