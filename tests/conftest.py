@@ -82,6 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
         use_forkserver(address)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Let the programs of all workers fork from one process: to import what they need takes seconds."""
     if "not slow" not in str(node.config.getoption("markexpr", "")):
