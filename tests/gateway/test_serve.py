@@ -238,6 +238,23 @@ class TestServe:
         assert 'threadkeep_turns_total{outcome="done"}' in counted
         assert server.process.returncode == 0
 
+    def test_a_process_that_is_slow_for_seconds_is_not_killed(self, tmp_path: Path):
+        """It may start on a busy machine, and it may have runs."""
+        with forked_server(tmp_path, "--workers", "2", "--graph", "agent_module:graph") as server:
+            children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+            before = children.read_text().split()
+            os.kill(int(before[0]), signal.SIGSTOP)
+            try:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    server.process.wait(8)
+                after = children.read_text().split()
+            finally:
+                os.kill(int(before[0]), signal.SIGCONT)
+
+        assert len(before) == 2
+        assert after == before
+        assert "died" not in "".join(server.lines)
+
     async def test_sigterm_under_load_loses_no_acknowledged_turn(self, tmp_path: Path):
         """Each stream ends with ``done``, or with ``error`` and the run's id; what is done is recorded."""
         with forked_server(

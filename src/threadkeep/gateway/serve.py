@@ -53,6 +53,9 @@ STOP_SECONDS: Final = 25.0
 _THREADS_SECONDS: Final = 2.0
 """How long a process that has closed everything waits for threads: a tool or a model may never return."""
 
+_SILENT_SECONDS: Final = 30
+"""How long one of several processes may give no sign of life: on a busy machine it starts slowly, or gets no turn."""
+
 _POLL_SECONDS: Final = 0.1
 _FIRST_DELAY_SECONDS: Final = 1.0
 _LONGEST_DELAY_SECONDS: Final = 60.0
@@ -154,6 +157,7 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         loop="uvloop",
         http=GatewayProtocol,
         timeout_graceful_shutdown=_CLOSE_SECONDS,
+        timeout_worker_healthcheck=_SILENT_SECONDS,
         access_log=False,
         server_header=False,
     )
