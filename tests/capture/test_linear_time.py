@@ -137,8 +137,8 @@ MESSAGES: dict[str, tuple[str, str]] = {
     "facts in lines": ("", "My friend Ana works at Acme as a baker.\n"),
     "facts in one line": ("", "I moved to Rome last year. "),
     "hard-wrapped": (
-        "It begins here and goes on for many lines that\n",
-        "are long enough to go on in the next line of it\n",
+        "It begins here and goes on for many lines that are broken by a program\n",
+        "where the next word would not have fitted, as programs for mail do it,\n",
     ),
     "marks without an end": ("", '„«"“ '),
     "names in quotes": ("", '"The Lord" said “so” '),

@@ -46,6 +46,14 @@ class TestSentences:
                 ["wir fahren inkl. der kinder, d.h. zu viert, ca. drei wochen"],
             ),
             (
+                "hope you had a quiet weekend, whatever that means for you\nour cluster is named basalt",
+                ["hope you had a quiet weekend, whatever that means for you", "our cluster is named basalt"],
+            ),
+            (
+                "we rehearse restoring the backups on the first working day of each\nquarter, all of us",
+                ["we rehearse restoring the backups on the first working day of each quarter, all of us"],
+            ),
+            (
                 "keep it polite for the mgmt. team, approx. ten lines",
                 ["keep it polite for the mgmt. team, approx. ten lines"],
             ),

@@ -27,8 +27,8 @@ from threadkeep.text.tokenizing import unspaced
 
 MAX_CHARACTERS: Final = 300
 MIN_SCORE: Final = 1.0
-_LEAST_LOG_ODDS: Final = 2.0
-"""From these odds on, about 7 to 1, a sentence is worth keeping.
+_LEAST_LOG_ODDS: Final = 2.5
+"""From these odds on, about 12 to 1, a sentence is worth keeping.
 
 Source:
     ``python -m threadkeep_evals.keeping_fit``: of English sentences by people from whom nothing was learnt, about nine

@@ -23,8 +23,17 @@ QUOTATION: Final = '"…"'
 BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
 _PASTED_PARAGRAPH: Final = 1_500
 """A paragraph longer than this was not typed into a chat."""
-_HARD_WRAP: Final = 50
-"""A line at least this long, without an end, goes on in the next."""
+_NARROWEST_WRAP: Final = 65
+"""Programs that break lines leave at least so much room, in characters. A line without an end goes on in the next where
+the next word would not have fitted: into this width, nor into the longest line of the text. Other lines are ended by
+the user, as in a chat."""
+_LEADS_ON: Final = words(
+    """
+    and or but the a an of with my our your his her their und oder aber der die das ein eine mein meine et ou mais le la
+    les un une mon ma mes y o pero el los las una mi e mas os as um uma meu minha
+    """
+)
+"""No sentence ends with them, so that a line which does goes on in the next."""
 
 _FENCE: Final = re.compile(r"^[ \t]{0,8}(```+|~~~+|\"\"\"|''')")
 _QUOTATION: Final = re.compile(r"^\s{0,8}(?:>|\||\+\+\+ |--- |@@ |[$#%] \S|>>> |\.\.\. )")
@@ -300,12 +309,15 @@ def _paragraphs(text: str) -> list[str]:
     """Return paragraphs, bullets and lines, each as one line."""
     found: list[str] = []
     fence = ""
-    wraps = introduced = False
-    for line in text.splitlines():
+    introduced = False
+    unended = 0
+    lines = text.splitlines()
+    width = max(_NARROWEST_WRAP, max(map(len, lines), default=0))
+    for line in lines:
         opening = _FENCE.match(line)
         if opening:
             fence = "" if fence and opening[1].startswith(fence) else fence or opening[1][:3]
-            wraps = introduced = False  # what was announced is what the fence holds
+            unended, introduced = 0, False  # what was announced is what the fence holds
             continue
         body = line.strip()
         if fence or (introduced and not body):
@@ -315,14 +327,15 @@ def _paragraphs(text: str) -> list[str]:
         if _MAIL_HEADER.match(body):
             break
         if not body or _is_foreign(line, body):
-            wraps = False
+            unended = 0
             head, colon, _ = body.partition(":")
             introduced = bool(_INTRODUCES.search(head + colon)) and not _is_foreign(head, head)
             continue
         bullet = _BULLET.match(line)
         body = line[bullet.end() :].strip() if bullet else body
-        goes_on = wraps and not bullet and body[:1].islower()
-        wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
+        with_next = unended + 1 + len(body.partition(" ")[0])
+        goes_on = bool(unended) and with_next > width and not bullet and body[:1].islower()
+        unended = _unended(line.rstrip())
         if goes_on and len(found[-1]) > _PASTED_PARAGRAPH:  # it is left out anyway, so it is not read again
             _, introduced = _split_introduced(body)
             continue
@@ -333,6 +346,14 @@ def _paragraphs(text: str) -> list[str]:
         own, introduced = _split_introduced(found[-1])
         found[-1] = own
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
+
+
+def _unended(line: str) -> int:
+    """Return how wide *line* is if its sentence may go on in the next: 0 for no, and no bound where it must."""
+    if line[-1:] in '.!?:;…"”':
+        return 0
+    last = line.rpartition(" ")[2].lower()
+    return MAX_CHARACTERS if last in _LEADS_ON else len(line)
 
 
 def _is_foreign(line: str, body: str) -> bool:
