@@ -20,7 +20,9 @@ Days: TypeAlias = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
 class SettingsFields(BaseSettings):
     """The fields of :class:`threadkeep.settings.Settings`, in the order of the documentation."""
 
-    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True)
+    model_config = SettingsConfigDict(
+        frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True, validate_default=False
+    )
 
     store_type: StoreType | None = Field(
         default=None,
