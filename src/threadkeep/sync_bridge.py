@@ -13,6 +13,8 @@ from contextvars import copy_context
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from typing_extensions import override
+
 if TYPE_CHECKING:
     from threadkeep.container import Container
 
@@ -60,6 +62,11 @@ class Blocking:
         if inspect.isasyncgenfunction(found):
             return _listing(found, self._app)
         return found
+
+
+    @override
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._target) if not name.startswith("_")]
 
 
 def blocking(target: object, app: Container) -> Any:

@@ -39,6 +39,12 @@ class TestOpen:
         assert threading.active_count() == threads
         tk.close()
 
+    def test_the_blocking_client_lists_its_methods(self) -> None:
+        """A notebook completes them."""
+        with threadkeep.open("memory://", embedder=None) as tk:
+            assert {"recall", "capture", "memories"} <= set(dir(tk.sync))
+            assert {"remember", "forget"} <= set(dir(tk.sync.memories))
+
     def test_the_default_is_sqlite_in_the_users_folder(self) -> None:
         """Without any setting memories last, and the place can be asked for."""
         with threadkeep.open(embedder=HashingEmbedder()) as tk:
