@@ -63,7 +63,6 @@ class Blocking:
             return _listing(found, self._app)
         return found
 
-
     @override
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
