@@ -160,6 +160,7 @@ class TestOwners:
             found = await client.get("/admin/owners", params={"user_id": "ana"}, headers=admin)
             shown = await client.get(f"/admin/owners/{label}", headers=admin)
             reason = {"reason": "Left the company."}
+            blank = await client.post(f"/admin/owners/{label}/suspend", json={"reason": " "}, headers=admin)
             await client.post(f"/admin/owners/{label}/suspend", json=reason, headers=admin)
             suspended = (await client.get(f"/admin/owners/{label}", headers=admin)).json()["suspended"]
             audit = await client.get(f"/admin/owners/{label}/audit", headers=admin)
@@ -167,6 +168,7 @@ class TestOwners:
             nothing = await client.get(f"/admin/owners/{label}/audit", params={"q": "unheard of"}, headers=admin)
 
         assert found.json() == shown.json()
+        assert blank.status_code == 422
         assert shown.json()["label"] == label
         assert shown.json()["memories"] == {"semantic": 2}
         assert (shown.json()["suspended"], suspended) == (False, True)

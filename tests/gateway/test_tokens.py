@@ -310,6 +310,8 @@ class TestSettings:
             ({"issuers": "http://a.example", "audience": "a"}, "THREADKEEP_ISSUERS"),
             ({"token_algorithms": "HS256"}, "THREADKEEP_TOKEN_ALGORITHMS"),
             ({"token_algorithms": "none"}, "THREADKEEP_TOKEN_ALGORITHMS"),
+            ({"token_algorithms": ","}, "THREADKEEP_TOKEN_ALGORITHMS"),
+            ({"interfaces": ","}, "THREADKEEP_INTERFACES"),
             ({"group_scopes": {"a": ["root"]}}, "THREADKEEP_GROUP_SCOPES"),
         ],
     )

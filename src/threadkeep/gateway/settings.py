@@ -112,18 +112,24 @@ class GatewaySettings(BaseSettings):
     @field_validator("token_algorithms")
     @classmethod
     def _require_asymmetric(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if unknown := sorted(set(value) - ALGORITHMS):
-            msg = f"THREADKEEP_TOKEN_ALGORITHMS names {unknown[0]!r}; possible are {', '.join(sorted(ALGORITHMS))}."
+        unknown = sorted(set(value) - ALGORITHMS)
+        if unknown or not value:
+            what = repr(unknown[0]) if unknown else "none"
+            msg = f"THREADKEEP_TOKEN_ALGORITHMS names {what}; possible are {', '.join(sorted(ALGORITHMS))}."
             raise SettingsError(msg, variable="THREADKEEP_TOKEN_ALGORITHMS")
         return value
 
     @field_validator("interfaces")
     @classmethod
     def _require_interfaces(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if unknown := sorted(set(value or ()) - INTERFACES.keys()):
-            msg = f"THREADKEEP_INTERFACES names {unknown[0]!r}; there are {', '.join(INTERFACES)}."
+        if value is None:
+            return None
+        unknown = sorted(set(value) - INTERFACES.keys())
+        if unknown or not value:
+            what = repr(unknown[0]) if unknown else "none"
+            msg = f"THREADKEEP_INTERFACES names {what}; there are {', '.join(INTERFACES)}."
             raise SettingsError(msg, variable="THREADKEEP_INTERFACES")
-        return value and tuple(dict.fromkeys(value))
+        return tuple(dict.fromkeys(value))
 
     @field_validator("group_scopes")
     @classmethod

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, StringConstraints
 
 from threadkeep.gateway.auth import require
 from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown, refuse_nul
@@ -35,7 +35,9 @@ class ReasonBody(RequestBody):
         reason: Shown in the owner's audit.
     """
 
-    reason: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]
+    reason: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(refuse_nul)
+    ]
 
 
 class AccessBody(BaseModel):
