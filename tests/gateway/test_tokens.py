@@ -311,7 +311,6 @@ class TestSettings:
             ({"token_algorithms": "HS256"}, "THREADKEEP_TOKEN_ALGORITHMS"),
             ({"token_algorithms": "none"}, "THREADKEEP_TOKEN_ALGORITHMS"),
             ({"token_algorithms": ","}, "THREADKEEP_TOKEN_ALGORITHMS"),
-            ({"interfaces": ","}, "THREADKEEP_INTERFACES"),
             ({"group_scopes": {"a": ["root"]}}, "THREADKEEP_GROUP_SCOPES"),
         ],
     )

@@ -122,14 +122,10 @@ class GatewaySettings(BaseSettings):
     @field_validator("interfaces")
     @classmethod
     def _require_interfaces(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if value is None:
-            return None
-        unknown = sorted(set(value) - INTERFACES.keys())
-        if unknown or not value:
-            what = repr(unknown[0]) if unknown else "none"
-            msg = f"THREADKEEP_INTERFACES names {what}; there are {', '.join(INTERFACES)}."
+        if unknown := sorted(set(value or ()) - INTERFACES.keys()):
+            msg = f"THREADKEEP_INTERFACES names {unknown[0]!r}; there are {', '.join(INTERFACES)}."
             raise SettingsError(msg, variable="THREADKEEP_INTERFACES")
-        return tuple(dict.fromkeys(value))
+        return value and tuple(dict.fromkeys(value))
 
     @field_validator("group_scopes")
     @classmethod
