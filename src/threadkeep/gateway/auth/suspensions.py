@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,6 +27,8 @@ CACHE_SECONDS: Final = 2.0
 _SUSPENDED: Final = ("threadkeep", "gateway", "suspended")
 _CHANGE: Final = "last_suspension"
 _WAIT_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 0.1
+"""How long a request waits for changes to be read; where the storage takes longer, they count for later requests."""
 _OWNERS: Final = 100_000
 
 
@@ -53,6 +56,7 @@ class Suspensions:
         self._known: LRUCache[Owner, _Known] = LRUCache(_OWNERS)
         self._change = ""
         self._checked = float("-inf")
+        self._looking: asyncio.Task[None] | None = None
 
     async def suspend(self, owner: Owner, *, by: str, reason: str) -> None:
         """Refuse every request of *owner* from now on."""
@@ -93,9 +97,13 @@ class Suspensions:
 
     async def _look_for_changes(self) -> None:
         now = time.monotonic()
-        if now - self._checked < CACHE_SECONDS:
+        if now - self._checked < CACHE_SECONDS or (self._looking is not None and not self._looking.done()):
             return
         self._checked = now
+        self._looking = asyncio.create_task(self._read_change(), name="suspensions")
+        await asyncio.wait((self._looking,), timeout=_PATIENCE_SECONDS)
+
+    async def _read_change(self) -> None:
         try:
             item = await self._read(NAMESPACE, _CHANGE)
         except (StorageError, TimeoutError) as error:
