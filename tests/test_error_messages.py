@@ -266,7 +266,8 @@ async def a_picture(world: World) -> None:
     "name who approved it.",
 )
 async def a_rule_of_an_assistant(world: World) -> None:
-    await world.tk.memories.remember_many([threadkeep.NewMemory("Never ask back.", "procedural")])
+    kept = await world.tk.memories.remember("Never ask back.", kind="procedural", approved_by="carla")
+    await world.tk.memories.correct(kept.memory_id, "Always ask back.")
 
 
 @case(

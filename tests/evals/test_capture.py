@@ -58,7 +58,8 @@ class TestEveryMemory:
     async def test_all_are_walked_once(self):
         """More than a page of the storage, and what is forgotten is left out."""
         async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
-            kept = await tk.memories.remember_many([NewMemory(f"I have {n} stamps.") for n in range(1_203)])
+            news = [NewMemory(f"I have {n} stamps.") for n in range(1_203)]
+            kept = [one.memory_id for one in await tk.memories.remember_many(news)]
             await tk.memories.forget(kept[0])
 
             found = await every_memory(tk, "ana")

@@ -291,7 +291,8 @@ class TestImport:
         done = await tk.memories.import_lines(lines)
 
         assert (done.memory_ids, set(done.refused.values())) == ((), {"erased before"})
-        assert await tk.memories.remember_many([NewMemory("I have two cats.")]) == ()
+        (again,) = await tk.memories.remember_many([NewMemory("I have two cats.")])
+        assert (again.status, again.reason) == ("rejected", "erased before")
         assert await tk.memories.list() == []
         assert (await tk.memories.remember("I have two cats.")).status == "accepted"
 

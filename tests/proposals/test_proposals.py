@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from threadkeep.errors import (
     RevisionConflictError,
     TooLargeError,
 )
+from threadkeep.ids import MemoryId
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.proposals.models import Choice
 from threadkeep.settings import Settings
@@ -99,10 +101,10 @@ class TestPropose:
         """Neither in bulk nor as a correction."""
         kept = await tk.memories.remember("I live in Lisbon")
 
-        with pytest.raises(ApprovalRequiredError):
-            await tk.memories.remember_many([NewMemory("a"), NewMemory(SAID, sources=(TOOL,))])
-        with pytest.raises(ApprovalRequiredError):
-            await tk.memories.remember_many([NewMemory(SAID, sources=(Source("user"), TOOL))])
+        (proposed,) = await tk.memories.remember_many([NewMemory(SAID, sources=(TOOL,))])
+        (again,) = await tk.memories.remember_many([NewMemory(SAID, sources=(Source("user"), TOOL))])
+        assert (proposed.status, again.status) == ("proposed", "proposed")
+        assert again.proposal_id == proposed.proposal_id
         with pytest.raises(ApprovalRequiredError):
             await tk.memories.correct(kept.memory_id, SAID, source=TOOL)
 
@@ -114,8 +116,6 @@ class TestPropose:
         assert (kept.status, kept.memory.status) == ("proposed", "proposed")
         assert kept.proposal_id is not None
         assert await tk.memories.list() == []
-        with pytest.raises(ApprovalRequiredError, match="How to behave"):
-            await tk.memories.remember_many([NewMemory("Never ask back.", "procedural")])
         await tk.proposals.approve(kept.proposal_id, by="carla")
         with pytest.raises(ApprovalRequiredError, match="How to behave"):
             await tk.memories.correct(kept.memory_id, "Always answer in German.")
@@ -124,6 +124,33 @@ class TestPropose:
         assert proposed.status == "proposed"
 
         assert await texts(tk) == ["Always answer in French."]
+
+    @pytest.mark.parametrize("kind", ["semantic", "procedural"])
+    async def test_behaviour_among_many_statements_is_proposed(self, tk: threadkeep.Threadkeep, kind: str):
+        """The others are kept, each statement has its result, and repeating the call changes nothing."""
+        rule = "Always answer in French."
+        news = [NewMemory("I live in Lisbon."), NewMemory(rule, kind), NewMemory("I have two cats.")]
+        news = [replace(new, memory_id=MemoryId(f"m{number}")) for number, new in enumerate(news)]
+        steps: list[int] = []
+
+        results = await tk.memories.remember_many(news, progress=steps.append)
+        again = await tk.memories.remember_many(news)
+
+        assert [one.status for one in results] == ["accepted", "proposed", "accepted"]
+        assert [one.status for one in again] == ["duplicate", "proposed", "duplicate"]
+        assert sorted(await texts(tk)) == ["I have two cats.", "I live in Lisbon."]
+        assert steps[-1] == 3
+        (waiting,) = await tk.proposals.list()
+        assert (waiting.proposal_id, waiting.text) == (results[1].proposal_id, rule)
+        await tk.proposals.approve(waiting.proposal_id)
+        assert rule in await texts(tk)
+        assert (await tk.memories.remember_many(news))[1].status == "duplicate"
+
+    async def test_one_invalid_statement_among_many_proposes_nothing(self, tk: threadkeep.Threadkeep):
+        with pytest.raises(InvalidInputError):
+            await tk.memories.remember_many([NewMemory("Always answer in French."), NewMemory(" ")])
+
+        assert await tk.proposals.list() == []
 
     async def test_a_fact_is_not_corrected_to_how_to_behave(self, tk: threadkeep.Threadkeep):
         """A statement of any kind that says how to behave needs an approval, and an approved one is kept."""

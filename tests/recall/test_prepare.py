@@ -191,7 +191,7 @@ class TestRecall:
         memories = MemoryRepository(storage, search, clock, audited_writer=AuditedWriter(storage, clock))
         recalls = RecallService(search, storage, memories, clock, Telemetry())
         statements = ["I joined Acme.", *(fact.text for fact in facts)]
-        await memories.remember_many([NewMemory(text) for text in statements], owner=owner)
+        await memories.bring([NewMemory(text) for text in statements], owner=owner, by="user")
         await recalls.recall("tea", owner=owner)
         results: list[Recall] = []
 

@@ -49,11 +49,13 @@ class World:
 
     async def happened(self, text: str, *, message: str, thread: str = "thread-1") -> None:
         source = Source("user", ThreadId(thread), MessageId(message), at=self.clock.now())
-        await self.memories.remember_many([NewMemory(text, kind="episodic", sources=(source,))], owner=ANA)
+        await self.memories.bring([NewMemory(text, kind="episodic", sources=(source,))], owner=ANA, by="user")
 
     async def know(self, *texts: str, kind: Kind = "semantic", owner: Owner = ANA, thread: str | None = None) -> None:
         sources = (Source("user", ThreadId(thread), at=self.clock.now()),) if thread else ()
-        await self.memories.remember_many([NewMemory(text, kind=kind, sources=sources) for text in texts], owner=owner)
+        await self.memories.bring(
+            [NewMemory(text, kind=kind, sources=sources) for text in texts], owner=owner, by="user"
+        )
 
     async def recall(self, question: str, **kwargs: Any) -> Recall:
         given: dict[str, Any] = {"owner": ANA, "timeout": LONG, **kwargs}
@@ -99,7 +101,7 @@ class TestWhatTheModelReadsAnyway:
     async def test_fact_is_still_extracted(self, world: World):
         """It may have been corrected since."""
         source = Source("user", ThreadId("thread-1"), MessageId("m1"), at=world.clock.now())
-        await world.memories.remember_many([NewMemory("My cat is called Biscuit.", sources=(source,))], owner=ANA)
+        await world.memories.bring([NewMemory("My cat is called Biscuit.", sources=(source,))], owner=ANA, by="user")
 
         found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"), messages=[message("m1")])
 
@@ -116,7 +118,7 @@ class TestPassages:
             NewMemory(fact, kind=kind, sources=(source,), approval=approval),
             NewMemory(passage, kind="episodic", sources=(source,)),
         ]
-        await world.memories.remember_many(memories, owner=ANA)
+        await world.memories.bring(memories, owner=ANA, by="user")
 
     async def test_a_short_sentence_that_is_asked_about_is_no_repetition(self, world: World):
         await self.turn(world, "I live in Lisbon.", "Said: I live in Lisbon. My order is A-17.")

@@ -128,17 +128,6 @@ class MemoryRepository(MemoryReader):
             memory_id=memory.memory_id,
         )
 
-    async def remember_many(
-        self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
-    ) -> tuple[MemoryId, ...]:
-        """Keep many statements as :meth:`bring` does.
-
-        Returns:
-            The keys of what is kept now, in the order given; without what was rejected or forgotten before.
-        """
-        kept = await self.bring(news, owner=owner, by=USER, progress=progress)
-        return tuple(one.memory_id for one in kept if one.status != "rejected")
-
     async def bring(
         self,
         news: Sequence[NewMemory],

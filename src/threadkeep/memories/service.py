@@ -109,10 +109,11 @@ class MemoryService(Service):
         *,
         owner: str | Owner | None = None,
         progress: Callable[[int], object] = lambda _: None,
-    ) -> tuple[MemoryId, ...]:
+    ) -> tuple[RememberResult, ...]:
         """Keep many statements, 500 in a commit. Repeating the call changes nothing if they have ids.
 
-        Statements that were rejected or forgotten before are left out.
+        A statement that :meth:`remember` would propose is proposed, and the others are kept. Statements that were
+        rejected or forgotten before are left out.
 
         Args:
             news: The statements.
@@ -120,16 +121,17 @@ class MemoryService(Service):
             progress: Called with the number of statements done, after each commit.
 
         Returns:
-            The ids of the statements that are kept now, in the order given.
+            The result of each statement, in the order given.
 
         Raises:
+            InvalidInputError, TooLargeError: One of them cannot be kept; nothing was written.
             OptedOutError: The owner wants no memory.
         """
         owner = self._scope.resolve(owner)
         self._services.opt_outs.require_wanted(owner)
         kinds = self._services.kinds
         checked = [replace(new, metadata=kinds.check_metadata(new.kind, new.metadata)) for new in news]
-        return await self._services.memory_repository.remember_many(checked, owner=owner, progress=progress)
+        return await self._services.proposal_repository.keep_many(checked, owner=owner, progress=progress)
 
     @operation
     async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:

@@ -19,6 +19,7 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
+from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.codec import MEMORIES
 from threadkeep.memories.models import (
     TRUSTED,
@@ -30,6 +31,7 @@ from threadkeep.memories.models import (
     Speaker,
     checked_name,
     least_trusted,
+    needs_approval,
     recallable,
     ruled_kind,
 )
@@ -235,6 +237,28 @@ class ProposalRepository:
             return kept
         memory = replace(kept.memory, memory_id=proposed.proposal.memory_id, status="proposed")
         return replace(kept, status="proposed", memory=memory, proposal_id=proposed.proposal.proposal_id)
+
+    async def keep_many(
+        self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
+    ) -> tuple[RememberResult, ...]:
+        """Keep many statements as :meth:`MemoryRepository.bring` does, and propose those that need an approval.
+
+        Returns:
+            The result of each statement, in the order given.
+
+        Raises:
+            InvalidInputError, TooLargeError: One of them cannot be kept; nothing was written.
+        """
+        for new in news:
+            self._memories.check(new)
+        asked = {number: new for number, new in enumerate(news) if _asks(new, owner)}
+        others = {number: new for number, new in enumerate(news) if number not in asked}
+        kept = await self._memories.bring(list(others.values()), owner=owner, by=USER, progress=progress)
+        results = dict(zip(others, kept, strict=True))
+        for number, new in asked.items():
+            results[number] = await self.keep(new, owner=owner)
+            progress(len(results))
+        return tuple(results[number] for number in range(len(news)))
 
     async def propose_imports(self, news: Mapping[int, NewMemory], *, owner: Owner) -> dict[int, Proposed]:
         """Propose those imported statements that the policy does not keep by itself and that do not exist yet.
@@ -562,6 +586,12 @@ class ProposalRepository:
 
     def _id_of(self, new: NewProposal) -> ProposalId:
         return ProposalId(short_digest("proposed by key", new.key) if new.key else new_id())
+
+
+def _asks(new: NewMemory, owner: Owner) -> bool:
+    """Return whether a statement is proposed unless a policy keeps it."""
+    needed = owner.is_shared or needs_approval(ruled_kind(new.kind, new.text), least_trusted(new.sources))
+    return needed and new.approval is None
 
 
 def _decided(proposal: Proposal, decision: Decision | None) -> ProposalDecidedError:

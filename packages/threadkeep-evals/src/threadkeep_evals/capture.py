@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.ids import MessageId
-from threadkeep.memories.models import Memory, NewMemory, Source
+from threadkeep.memories.models import Approval, Memory, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep.storage.interface import Embedding
 from threadkeep.text.semantics import content_words, gist_of, same_meaning
@@ -186,7 +186,10 @@ async def _side(
 
 def _verbatim(turn: Turn) -> NewMemory:
     return NewMemory(
-        turn.words, sources=(Source("user", None, MessageId(turn.turn_id), None, turn.at),), created_at=turn.at
+        turn.words,
+        sources=(Source("user", None, MessageId(turn.turn_id), None, turn.at),),
+        created_at=turn.at,
+        approval=Approval("benchmark", turn.at),
     )
 
 
