@@ -16,8 +16,10 @@ const send = globalThis.fetch;
 globalThis.fetch = async (url, init = {}) => {
   const { pathname, search } = new URL(String(url));
   const body = typeof init.body === "string" ? JSON.parse(init.body) : null;
+  const request = { method: init.method ?? "GET", path: pathname + search, body };
+  requests.push(request); // in the order in which they are sent: answers to two at once come in any order
   const response = await send(url, init);
-  requests.push({ method: init.method ?? "GET", path: pathname + search, body, status: response.status });
+  request.status = response.status;
   return response;
 };
 window.fetch = globalThis.fetch;
