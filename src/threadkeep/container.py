@@ -486,9 +486,19 @@ class Container:
                 return
 
     async def _erase_threads(self, owner: Owner) -> Sequence[str]:
+        """Erase the threads of *owner*, also those from before threads had a storage of their own."""
         if self.checkpointer is None:
             return ()
-        return await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
+        erased = await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
+        if self.thread_storage is self.storage:
+            return erased
+        from threadkeep.checkpoints.directory import ThreadDirectory
+        from threadkeep.checkpoints.maintenance import erase_threads
+        from threadkeep.checkpoints.thread_store import Threads
+
+        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout)
+        earlier = await erase_threads(threads, ThreadDirectory(self.storage, self.clock), owner)
+        return tuple(dict.fromkeys((*erased, *earlier)))
 
     async def _start(self) -> Services:
         await self.storage.connect()
@@ -504,8 +514,13 @@ class Container:
 
     async def _finish_erasures(self) -> None:
         """Finish the erasings that were interrupted."""
+        from threadkeep.checkpoints.directory import ThreadDirectory
+
         try:
-            for owner in await self.services.thread_directory.unfinished():
+            owners = dict.fromkeys(await self.services.thread_directory.unfinished())
+            if self.thread_storage is not self.storage:  # the mark is in both until each is erased
+                owners |= dict.fromkeys(await ThreadDirectory(self.storage, self.clock).unfinished())
+            for owner in owners:
                 await self.services.erasure.erase(owner)
         except StorageError as error:  # the next start does it
             self.telemetry.degraded("owners.erase", error)

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import StateGraph
 
 import threadkeep
@@ -61,7 +63,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return request.param, place_of_kind(request.param, request, tmp_path)
 
 
-def place_of_kind(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+def place_of_kind(kind: str, request: pytest.FixtureRequest | None, folder: Path) -> str:
     """Return where an empty storage of this kind is."""
     match kind:
         case "memory":
@@ -69,6 +71,7 @@ def place_of_kind(kind: str, request: pytest.FixtureRequest, folder: Path) -> st
         case "sqlite":
             return f"sqlite:///{folder}/db/memory.db"
         case _:
+            assert request is not None
             return request.getfixturevalue(f"{kind}_url")
 
 
@@ -389,6 +392,51 @@ class TestErase:
         held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
         assert [word for word in (b"canaryjar", b"canarymoney", ANA.user_id.encode()) if word in held] == []
 
+    @pytest.mark.parametrize("apart", ["key", "file"])
+    async def test_threads_from_before_they_were_kept_apart_are_erased(self, tmp_path: Path, apart: str):
+        """Threads got a key or a file of their own later: what was said before is with the memories, and goes, too."""
+        url = place_of_kind("sqlite", None, tmp_path)
+        file = {"checkpoint_type": "sqlite", "checkpoint_sqlite_path": tmp_path / "db" / "threads.db"}
+        more: dict[str, Any] = {"checkpoint_key": KEY} if apart == "key" else file
+        async with opened(url, tmp_path) as tk:
+            for user, canary in ((ANA, "canaryearly"), (BOB, "canarybob")):
+                await turn_of(tk, user, canary)
+                scoped: Any = tk.for_owner(user).checkpointer
+                await scoped.aput(*checkpoint_with(f"{canary}scoped"))
+
+        async with opened(url, tmp_path, **more) as tk:
+            await turn_of(tk, ANA, "canarylate", thread_id="late")
+            erased = await tk.owners.erase(ANA)
+
+        assert set(erased.threads) == {"early", "scoped", "late"}
+        assert erased.counts["threads"] == 3
+        held = bytes_below(tmp_path)
+        assert [word for word in (b"canaryearly", b"canarylate", ANA.user_id.encode()) if word in held] == []
+        assert b"canarybob" in held
+        assert b"canarybobscoped" in held
+
+    async def test_an_erasing_that_was_killed_between_two_storages_is_finished(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The threads are gone and the memories are not."""
+        url = place_of_kind("sqlite", None, tmp_path)
+        async with opened(url, tmp_path, checkpoint_key=KEY) as tk:
+            await tk.memories.remember("I keep a canaryjar.", owner=ANA)
+            await turn_of(tk, ANA, "canarymoney")
+
+            async def killed(_: Partition) -> int:
+                raise KeyboardInterrupt
+
+            monkeypatch.setattr(tk.app.storage, "erase", killed)
+            with pytest.raises(KeyboardInterrupt):
+                await tk.owners.erase(ANA)
+            monkeypatch.undo()
+
+        async with opened(url, tmp_path, checkpoint_key=KEY) as tk:
+            await tk.ready()
+            assert await is_nowhere(tk, ANA)
+        assert b"canaryjar" not in bytes_below(tmp_path)
+
     async def test_a_sqlite_file_is_rewritten_at_once_for_an_owner_only(
         self, tk: threadkeep.Threadkeep, tmp_path: Path
     ):
@@ -557,3 +605,17 @@ def echo(tk: threadkeep.Threadkeep) -> Any:
     """Compile a graph that answers."""
     graph = StateGraph(State).add_node("node", lambda _: {"messages": [("ai", "fine")]})
     return graph.set_entry_point("node").compile(checkpointer=tk.checkpointer)
+
+
+async def turn_of(tk: threadkeep.Threadkeep, owner: Owner, text: str, *, thread_id: str = "early") -> None:
+    """Run a turn of *owner*, in a thread that Bob has, too, under another id."""
+    config = tk.config(user_id=owner.user_id, thread_id=thread_id if owner == ANA else f"{thread_id}-of-bob")
+    await echo(tk).ainvoke({"messages": [("human", text)]}, config)
+
+
+def checkpoint_with(text: str) -> tuple[RunnableConfig, Checkpoint, CheckpointMetadata, ChannelVersions]:
+    """Return the arguments of ``aput`` for a checkpoint with *text*."""
+    versions: ChannelVersions = {"said": 1}
+    checkpoint: Checkpoint = {**empty_checkpoint(), "channel_values": {"said": text}, "channel_versions": versions}
+    config: RunnableConfig = {"configurable": {"thread_id": "scoped", "checkpoint_ns": ""}}
+    return config, checkpoint, {"source": "input", "step": -1, "parents": {}}, versions

@@ -253,19 +253,12 @@ class Maintenance:
         wanted = set(thread_ids)
         for listed in await self.directory.of_owner(owner):
             if listed.thread_id in wanted:
-                await self._erase_listed(listed, owner)
+                await _erase_listed(self.threads, listed, owner)
                 await self.directory.leave(owner, listed.thread_id, scoped=listed.scoped)
 
     async def erase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
-        """Erase the threads of *owner*, while no further one can be listed; return their ids.
-
-        The caller erases the owner's partition afterwards, which ends the erasing.
-        """
-        await self.directory.begin_erasing(owner)
-        listed = await self.directory.of_owner(owner)
-        for one in listed:
-            await self._erase_listed(one, owner)
-        return tuple(dict.fromkeys(one.thread_id for one in listed))
+        """See :func:`erase_threads`."""
+        return await erase_threads(self.threads, self.directory, owner)
 
     async def expire(self) -> int:
         """Delete the threads that have expired; return how many."""
@@ -481,14 +474,6 @@ class Maintenance:
             owner = head.owner
             await target.commit(lambda other: replace(other, owner=other.owner or owner))
 
-    async def _erase_listed(self, listed: ListedThread, owner: Owner) -> None:
-        thread = self.threads.get(listed.partition_of(owner), listed.thread_id)
-        if not listed.scoped:
-            head = await thread.head()
-            if head is not None and head.owner not in ("", owner.label):
-                return  # listed by a run that was refused, or before the thread was deleted
-        await thread.erase()
-
     async def _delist(self, label: str, thread_id: str, *, scoped: bool) -> None:
         owner = owner_of_label(label)
         if owner is not None:
@@ -512,6 +497,27 @@ class Maintenance:
             tuple(sorted(channel for channel in counters if channel not in inline and channel not in stored.refs)),
             bool(notes.get(ANCHOR)),
         )
+
+
+async def erase_threads(threads: Threads, directory: ThreadDirectory, owner: Owner) -> tuple[ThreadId, ...]:
+    """Erase the threads of *owner* in one storage, while no further one can be listed there; return their ids.
+
+    The caller erases the owner's partition afterwards, which ends the erasing.
+    """
+    await directory.begin_erasing(owner)
+    listed = await directory.of_owner(owner)
+    for one in listed:
+        await _erase_listed(threads, one, owner)
+    return tuple(dict.fromkeys(one.thread_id for one in listed))
+
+
+async def _erase_listed(threads: Threads, listed: ListedThread, owner: Owner) -> None:
+    thread = threads.get(listed.partition_of(owner), listed.thread_id)
+    if not listed.scoped:
+        head = await thread.head()
+        if head is not None and head.owner not in ("", owner.label):
+            return  # listed by a run that was refused, or before the thread was deleted
+    await thread.erase()
 
 
 def _same(head: Head) -> Head:

@@ -284,7 +284,7 @@ class OwnerErasure:
         receipts: What is kept of an erasure.
         clock: What the time is.
         erase_threads: Erases the threads of an owner, while no further one can begin, and returns their ids.
-        thread_storage: Keeps the threads.
+        thread_storage: Keeps the threads, or those since it has been another one.
         opt_outs: Who wants no memory.
         forget_in_scopes: Removes a user's words from shared scopes, or a scope from the list; returns how many rows.
     """
@@ -332,7 +332,6 @@ class OwnerErasure:
         counts["shared"] = await self._forget_in_scopes(owner)
         listed += 1  # the mark that the owner is being erased
         if self._thread_storage is not self._storage:
-            listed -= 1
             await self._thread_storage.erase(owner.partition)
         # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
         # another process may have read the rows in between.
