@@ -108,6 +108,28 @@ class TestCopying:
                 assert (await agent.aget_state(config_of("1"))).values["messages"] == before
                 await agent.ainvoke({"messages": [("user", "more")]}, config_of("1"))
 
+    @pytest.mark.parametrize("answered", [1, 2])
+    async def test_answered_questions_there_and_back(self, tmp_path: Path, answered: int):
+        """LangGraph's savers on a database put an answer before its question, and others do not."""
+        with (
+            SqliteSaver.from_conn_string(str(tmp_path / "stock.sqlite3")) as stock,
+            SqliteSaver.from_conn_string(str(tmp_path / "back.sqlite3")) as back,
+        ):
+            asking(stock).invoke({"words": ["a"], "ticket": Ticket(7)}, config_of("1"))
+            async with threadkeep.open("memory://", embedder="none") as tk:
+                assert tk.checkpointer is not None
+                if answered == 2:
+                    asking(stock).invoke(Command(resume="b"), config_of("1"))
+                    asking(stock).invoke({"words": ["c"]}, config_of("1"))
+
+                there = await copy_thread(stock, tk.checkpointer, "1")
+                await asking(tk.checkpointer).ainvoke(Command(resume="d"), config_of("1"))
+                await copy_thread(tk.checkpointer, back, "1")
+                again = await copy_thread(tk.checkpointer, back, "1")
+
+                assert (there.state, again.state) == ("copied", "present")
+                assert history(asking(back), config_of("1")) == history(asking(tk.checkpointer), config_of("1"))
+
     async def test_one_that_was_interrupted_goes_on(self, monkeypatch: pytest.MonkeyPatch):
         stock = InMemorySaver()
         for word in "abc":

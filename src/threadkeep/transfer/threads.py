@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import ormsgpack
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from threadkeep.errors import (
@@ -177,7 +177,7 @@ async def _put(target: BaseCheckpointSaver[Any], config: RunnableConfig, one: Ch
 
 
 def _is_same(one: CheckpointTuple, other: CheckpointTuple | None) -> bool:
-    """Return whether two checkpoints say the same; writes may be ordered by other tasks' ids."""
+    """Return whether two checkpoints say the same; writes may be in another order of tasks, or answers first."""
     return (
         other is not None
         and one.checkpoint == other.checkpoint
@@ -188,7 +188,7 @@ def _is_same(one: CheckpointTuple, other: CheckpointTuple | None) -> bool:
 
 def _by_task(one: CheckpointTuple) -> Mapping[str, Sequence[Any]]:
     by_task: dict[str, list[Any]] = {}
-    for task_id, channel, value in one.pending_writes or ():
+    for task_id, channel, value in sorted(one.pending_writes or (), key=lambda write: WRITES_IDX_MAP.get(write[1], 0)):
         by_task.setdefault(task_id, []).append((channel, value))
     return by_task
 
