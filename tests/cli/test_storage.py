@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import MessagesState, StateGraph
 
 import threadkeep
 from tests.command_line import CliRunner, Result
@@ -188,6 +189,25 @@ class TestOneStorage:
         assert [said for said in warnings() if "Run threadkeep storage re-embed" in said]
         answer("storage", "re-embed")
         assert warnings() == []
+
+    def test_doctor_counts_threads_that_are_not_read_any_more(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """They were written before threads got a key, and are where the memories are."""
+        path = folder / "threads.db"
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(path))
+        with threadkeep.open() as tk:
+            for thread_id in ("1", "2"):
+                tk.sync.threads.create(thread_id, owner="ana")
+            graph = StateGraph(MessagesState).add_node("node", lambda _: {"messages": [("ai", "fine")]})
+            compiled = graph.set_entry_point("node").compile(checkpointer=tk.checkpointer)
+            compiled.invoke({"messages": [("user", "hello")]}, tk.config(user_id="ana", thread_id="1"))
+
+        def warnings() -> list[str]:
+            return [row["detail"] for row in answer("doctor")["checks"] if row["state"] == "warning"]
+
+        assert warnings() == []
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", "k" * 40)
+        (said,) = warnings()
+        assert said.startswith(f"2 threads are with the memories in {path}, and not read")
 
     def test_no_model_is_one_sentence(self, kept: Path):
         from threadkeep.errors import EmbedderUnavailableError

@@ -487,8 +487,9 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     if saver is None:
         return [{"what": "threads", "state": "ok", "detail": "kept by the LangGraph server"}]
+    unread = _unread_threads(tk)
     if wanted.thread_path is not None and not wanted.thread_path.exists():
-        return [_missing_row("threads", wanted.thread_path)]
+        return [_missing_row("threads", wanted.thread_path), *unread]
     sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
     detail = f"{saver.storage.name} {saver.storage.location}{sealed}"
     try:
@@ -496,11 +497,34 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
         unlisted = tk.app.event_loop.run_sync(saver.directory.unlisted())
     except StorageError as error:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
-    rows = [{"what": "threads", "state": "ok", "detail": detail}]
+    rows = [{"what": "threads", "state": "ok", "detail": detail}, *unread]
     if unlisted:
         advice = f"{len(unlisted):,} threads are on no owner's list; run: threadkeep storage sweep"
         rows.append({"what": "threads", "state": "warning", "detail": advice})
     return rows
+
+
+def _unread_threads(tk: Threadkeep) -> list[dict[str, str]]:
+    """Warn of threads with the memories, where threads have a storage of their own."""
+    from threadkeep.errors import StorageError
+    from threadkeep.storage.interface import iterate_partitions
+
+    app = tk.app
+    if app.thread_storage is app.storage:
+        return []
+
+    async def count() -> int:
+        await app.storage.connect()
+        return sum([one.kind == "thread" async for one in iterate_partitions(app.storage)])
+
+    try:
+        number = app.event_loop.run_sync(count())
+    except StorageError:  # the row of the storage says so
+        return []
+    advice = (
+        f"{number:,} threads are with the memories in {app.storage.location}, and not read: docs/threads.md says why"
+    )
+    return [{"what": "threads", "state": "warning", "detail": advice}] if number else []
 
 
 def _seal(tk: Threadkeep) -> str:
