@@ -6,7 +6,9 @@ import atexit
 import gc
 import importlib.util
 import itertools
+import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -67,6 +69,9 @@ hypothesis.settings.load_profile("threadkeep")
 
 _WORLDS: Final = itertools.count()
 
+PROGRAMS: Final = pytest.StashKey[str]()
+"""The address of the process that programs of tests fork from."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what tests and their servers write in memory, where it is written at once; some hundred megabytes.
@@ -83,12 +88,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Let the programs of all workers fork from one process: to import what they need takes seconds."""
-    if "not slow" not in str(node.config.getoption("markexpr", "")):
-        from tests.processes import start_forkserver
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Fork the workers from one process that has imported the tests, and their programs from another.
 
-        node.workerinput["forkserver"] = start_forkserver()
+    To import what tests need takes a worker ten seconds, and a program three.
+    """
+    if "not slow" in config.option.markexpr:
+        return
+    from tests.processes import start_forkserver
+
+    config.stash[PROGRAMS] = start_forkserver()
+    os.environ["TESTS_TO_IMPORT"] = json.dumps(["-m", config.option.markexpr, *config.args])
+    workers = start_forkserver(["tests.imported"])
+    del os.environ["TESTS_TO_IMPORT"]
+    for spec in specs:
+        spec.python = shlex.join(
+            [sys.executable, "-c", "from tests.processes import run_forked; run_forked()", workers]
+        )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker which process its programs fork from."""
+    node.workerinput["forkserver"] = node.config.stash.get(PROGRAMS, None)
 
 
 def _is_usable(folder: Path) -> bool:

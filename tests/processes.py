@@ -7,6 +7,7 @@ it does when it exits without closing its memory, as functions registered with `
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import runpy
@@ -23,20 +24,22 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import IO, Any, Final, Self
 
-from threadkeep_conformance.servers import _die_with_parent
-
 THREADKEEP = ("-c", "from threadkeep.cli.main import main; main()")
 """What runs ``threadkeep``; its words come after it."""
 
 
 PRELOADED: Final = ["tests.preload"]
 
+_PR_SET_PDEATHSIG: Final = 1
+_prctl: Final = getattr(ctypes.CDLL(None), "prctl", None)  # on Linux
 
-def start_forkserver() -> str:
-    """Start the process that programs fork from, so that other processes use it, too; return its address."""
-    forkserver.set_forkserver_preload(PRELOADED)
-    forkserver.ensure_running()
-    return _forkserver()._forkserver_address
+
+def start_forkserver(preloaded: list[str] = PRELOADED) -> str:
+    """Start a process that has imported *preloaded*, so that other processes fork from it; return its address."""
+    server: Any = forkserver.ForkServer()
+    server.set_forkserver_preload(preloaded)
+    server.ensure_running()
+    return server._forkserver_address
 
 
 def use_forkserver(address: str) -> None:
@@ -45,6 +48,14 @@ def use_forkserver(address: str) -> None:
     shared._forkserver_address = address
     shared._forkserver_alive_fd = os.open(os.devnull, os.O_RDONLY)
     shared.ensure_running = lambda: None
+
+
+def run_forked() -> None:
+    """Run what ``python -u -c PROGRAM`` would, forked from the process at the first argument's address."""
+    _, address, *_, program = sys.argv
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program gets it, too, and ends this process by its end
+    use_forkserver(address)
+    sys.exit(start_python("-c", program, stdin=0, stdout=1, stderr=2).wait())
 
 
 def _forkserver() -> Any:
@@ -201,7 +212,8 @@ def run_python(
 
 def _run(arguments: list[str], folder: str, environment: dict[str, str], ends: list[int]) -> None:
     """Be the program, in the new process."""
-    _die_with_parent()
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

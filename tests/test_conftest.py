@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sqlite3
 import sys
@@ -52,6 +53,16 @@ class TestNothingLeftBehind:
         thread.join()
 
         assert seen == ["left"]
+
+
+class TestWorkers:
+    @pytest.mark.slow
+    def test_a_worker_forks_from_a_process_that_has_imported_the_tests(self):
+        """Five workers import everything once."""
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            pytest.skip("runs in a worker of `make test`")
+
+        assert multiprocessing.parent_process() is not None
 
 
 class TestMissing:
