@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from typer.main import get_command
@@ -92,6 +93,21 @@ class TestStreams:
             "Half \ud800 a pair, 日本語"
         ]
         assert not (folder / "-").exists()
+
+    @pytest.mark.parametrize("name", ["all.zip", "all", "all/export.jsonl"])
+    def test_what_owners_export_writes_is_imported(self, folder: Path, name: str):
+        """As it was written: the ZIP file, the folder, or the file in it; a file that has no export is refused."""
+        run("memories", "add", "I live in Lisbon.")
+        run("owners", "export", str(folder / Path(name).parts[0]))
+
+        result = answer("memories", "import", str(folder / name), "--data-dir", str(folder / "other"))
+
+        assert len(result["memory_ids"]) == 1
+        with ZipFile(folder / "strange.zip", "w") as archive:
+            archive.writestr("notes.txt", "nothing")
+        for strange in ("strange.zip", "nowhere"):
+            with pytest.raises(InvalidInputError, match=f"{strange} cannot be read"):
+                run("memories", "import", str(folder / strange))
 
     def test_everything_of_an_owner_is_written_to_standard_output(self, folder: Path):
         run("memories", "add", "I live in Lisbon.")

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import typer
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from threadkeep.recall.profile.schema import Profile
 
 T = TypeVar("T")
+
+_LINES: Final = "export.jsonl"
+"""The file of an export that has its lines."""
 
 app = typer.Typer(
     cls=CommandGroup, help="See, correct and remove what is remembered about a user.", no_args_is_help=True
@@ -365,7 +369,11 @@ def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir =
 @app.command("import")
 def import_(
     file: Annotated[
-        Path, typer.Argument(help="JSON Lines: of an export, or objects with a text; - is standard input.")
+        Path,
+        typer.Argument(
+            help="JSON Lines: of an export, or objects with a text; or the ZIP file or folder that "
+            "threadkeep owners export writes; - is standard input."
+        ),
     ],
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
@@ -375,10 +383,10 @@ def import_(
     """Import memories with their ids; repeating it changes nothing. The exit code is 1 if a line is invalid."""
     source = "standard input" if is_stream(file) else str(file)
     try:
-        content = sys.stdin.buffer.read() if is_stream(file) else file.read_bytes()
+        content = sys.stdin.buffer.read() if is_stream(file) else _exported(file)
         lines = content.decode("utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        msg = f"{source} cannot be read ({type(error).__name__}); pass JSON Lines in UTF-8."
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        msg = f"{source} cannot be read ({type(error).__name__}); pass JSON Lines in UTF-8, or an export."
         raise InvalidInputError(msg) from error
     result = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
     summary = (
@@ -537,3 +545,13 @@ def _profile_lines(profile: Profile) -> Iterator[str]:
         texts = [f"{plain(one.text)}{' (earlier)' if one.earlier else ''}  [{one.memory_id[:8]}]" for one in values]
         for number, text in enumerate(texts or ["–"]):
             yield f"{name if number == 0 else '':<{width}}  {text}"
+
+
+def _exported(file: Path) -> bytes:
+    """Read *file*, or the lines in it where it is the ZIP file or the folder of an export."""
+    if file.is_dir():
+        return (file / _LINES).read_bytes()
+    if not is_zipfile(file):
+        return file.read_bytes()
+    with ZipFile(file) as archive:
+        return archive.read(_LINES)

@@ -52,7 +52,7 @@ README: Final = """# Everything that was remembered about you
 | item | what the application keeps |
 | thread, internal | how threads and jobs are found; when a memory was used last |
 
-Another Threadkeep takes the memories over: `threadkeep memories import export.jsonl --user YOU`.
+Another Threadkeep takes the memories over: `threadkeep memories import FILE.zip --user YOU`.
 Ids are kept, and it may be repeated.
 """
 
