@@ -212,6 +212,8 @@ START_REFUSALS: Final = (
     ("The port is taken", SettingsError, 2, "choose another `--port`, or stop the process that has it"),
     ("The graph is unknown, or its module cannot be imported", SettingsError, 2, "write `module:function`"),
     ("The code of the graph raises an error", SettingsError, 2, "correct the line that the message names"),
+    ("`module:function` returns no compiled graph", SettingsError, 2, "return what `compile()` returned"),
+    ("The provider, the package or the key of a model is missing", SettingsError, 2, "do what the message says"),
     ("The port of metrics is taken", SettingsError, 2, "choose another `THREADKEEP_METRICS_PORT`"),
     ("The graph has its own checkpointer", SettingsError, 2, "compile it with `tk.per_run_owner().checkpointer`"),
     ("The folder of the SQLite file cannot be written to", StorageError, 1, "mount it writable for this user"),

@@ -39,6 +39,16 @@ class Slow(ScriptedModel):
 def graph(tk):
     return tk.per_run_owner().graph(model=Slow(replies=("one two three four five",)))
 """
+NO_GRAPH = """
+from langgraph.graph import MessagesState, StateGraph
+
+def nothing(tk):
+    pass
+
+def uncompiled(tk):
+    return StateGraph(MessagesState)
+"""
+EXTRACTS = {"ENABLE_FACT_EXTRACTION": "true"}
 COMMAND = (sys.executable, *THREADKEEP)
 FORKING = f"""
 import multiprocessing
@@ -461,6 +471,12 @@ class TestRefusals:
                 "its code raises RuntimeError: Not today. (",
             ),
             ({"THREADKEEP_GRAPH": "failing_agent:graph"}, "127.0.0.1", SettingsError, "raises KeyError: 'key'"),
+            ({"THREADKEEP_GRAPH": "leaving_agent:graph"}, "127.0.0.1", SettingsError, "raises SystemExit: 3"),
+            ({"THREADKEEP_GRAPH": "no_graph:nothing"}, "127.0.0.1", SettingsError, "returns a compiled graph"),
+            ({"THREADKEEP_GRAPH": "no_graph:uncompiled"}, "127.0.0.1", SettingsError, "returns a compiled graph"),
+            ({"THREADKEEP_MODEL": "none_such:model"}, "127.0.0.1", SettingsError, "no model provider none_such"),
+            ({"THREADKEEP_MODEL": "openai:gpt-5-mini"}, "127.0.0.1", SettingsError, "OPENAI_API_KEY"),
+            ({"FACT_EXTRACTION_MODEL": "mini", **EXTRACTS}, "127.0.0.1", SettingsError, "FACT_EXTRACTION_MODEL=openai"),
             (
                 {"THREADKEEP_METRICS_HOST": "192.0.2.1", "THREADKEEP_METRICS_PORT": "9464"},
                 "127.0.0.1",
@@ -497,6 +513,8 @@ class TestRefusals:
         (tmp_path / "own_agent.py").write_text(OWN_CHECKPOINTER)
         (tmp_path / "bad_syntax.py").write_text("def graph(:\n")
         (tmp_path / "bad_import.py").write_text("raise RuntimeError('Not\\ntoday.')\n")
+        (tmp_path / "leaving_agent.py").write_text("def graph(tk):\n    raise SystemExit(3)\n")
+        (tmp_path / "no_graph.py").write_text(NO_GRAPH)
         (tmp_path / "failing_agent.py").write_text("def graph(tk):\n    return {}['key']\n")
         with threadkeep.open(f"sqlite:///{tmp_path / 'newer.db'}", embedder="none") as tk:
             tk.sync.ready()
@@ -504,6 +522,8 @@ class TestRefusals:
             newer.execute("PRAGMA user_version = 99")
         monkeypatch.chdir(tmp_path)
         monkeypatch.syspath_prepend(tmp_path)
+        for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+            monkeypatch.delenv(name, raising=False)
         port = free_port()
         single = {} if not environment or "THREADKEEP_ISSUERS" in environment else {"THREADKEEP_SINGLE_USER": "ana"}
         memory = {"LANGGRAPH_STORE_TYPE": "sqlite", "LANGGRAPH_STORE_SQLITE_PATH": "memory.db"}

@@ -26,7 +26,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 import threadkeep
-from threadkeep.errors import OverloadedError, SettingsError, StorageUnavailableError, ThreadkeepError
+from threadkeep.errors import (
+    ModelUnavailableError,
+    OverloadedError,
+    SettingsError,
+    StorageUnavailableError,
+    ThreadkeepError,
+)
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
@@ -147,7 +153,10 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
     if settings.single_user is not None and not is_loopback(host):
         msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address, not {host}."
         raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
-    asyncio.run(_require_usable(graph, settings, workers=workers))
+    try:
+        asyncio.run(_require_usable(graph, settings, workers=workers))
+    except ModelUnavailableError as error:  # here, the settings name the model, and their key is missing
+        raise SettingsError(str(error)) from error
     config = uvicorn.Config(
         partial(application, graph, workers=workers),  # a process that is started later imports it
         factory=True,
@@ -323,20 +332,21 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
             f"THREADKEEP_GRAPH is {place!r}, and {error}; write module:function, importable from the working directory."
         )
         raise SettingsError(msg, variable="THREADKEEP_GRAPH") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failing_graph(place, error) from error
-    if hasattr(made, "astream") or not callable(made):
-        msg = f"THREADKEEP_GRAPH is {place!r}; it must be a function that gets the client and returns a graph."
-        raise SettingsError(msg, variable="THREADKEEP_GRAPH")
     try:
-        return made(tk)
+        graph = made(tk) if callable(made) and not hasattr(made, "astream") else None
     except ThreadkeepError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failing_graph(place, error) from error
+    if not hasattr(graph, "astream"):
+        msg = f"THREADKEEP_GRAPH is {place!r}; it must be a function that gets the client and returns a compiled graph."
+        raise SettingsError(msg, variable="THREADKEEP_GRAPH")
+    return graph
 
 
-def _failing_graph(place: str, error: Exception) -> SettingsError:
+def _failing_graph(place: str, error: BaseException) -> SettingsError:
     """Return the error of a graph that raises *error* in its own code."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     file, line = (error.filename, error.lineno) if isinstance(error, SyntaxError) else (frame.filename, frame.lineno)
