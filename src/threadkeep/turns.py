@@ -216,15 +216,19 @@ class TurnOperations:
             lambda services: learn_from_export(services, export, owner=resolved, accept=accept, progress=progress)
         )
 
-    async def drain(self, *, timeout: timedelta = SETTLE) -> None:
-        """Learn from every recorded turn that waits, *timeout* at most."""
+    async def drain(self, *, timeout: timedelta = SETTLE) -> bool:
+        """Learn from every recorded turn that waits, *timeout* at most.
+
+        Returns:
+            Whether no turn is left; those that failed are tried again later.
+        """
         check_timeout(timeout)
 
-        async def drained(services: Services) -> None:
+        async def drained(services: Services) -> bool:
             await self._app.timeout_budget.settle(timeout)  # turns that are still being recorded
-            await services.captures.drain(timeout, others=True)
+            return await services.captures.drain(timeout, others=True)
 
-        await self._app.call(drained)
+        return await self._app.call(drained)
 
     async def settle(
         self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta = SETTLE

@@ -208,6 +208,17 @@ class TestLease:
         assert drained
         assert await facts(storage) == ["I live in Lisbon"]
 
+    async def test_drain_goes_on_when_its_own_learning_finds_the_storage_away(self):
+        """No engine is started, so only the call itself learns."""
+        storage = InMemoryStorage(clock=SystemClock())
+        captures = room(storage, SystemClock(), extractor=UnavailableOnce())
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        drained = await captures.drain(LONG, others=True)
+
+        assert drained
+        assert await facts(storage) == ["I live in Lisbon"]
+
     async def test_what_kills_every_worker_is_kept_aside(self, storage: InMemoryStorage, clock: FrozenClock):
         """A turn that nobody survives must not end all of them for ever; those behind it are not to blame."""
         telemetry = Telemetry()

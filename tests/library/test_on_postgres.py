@@ -40,7 +40,7 @@ def turn(tk: threadkeep.Threadkeep, text: str, *, thread_id: str) -> str:
 
 
 def facts(tk: threadkeep.Threadkeep) -> list[str]:
-    tk.sync.drain()
+    assert tk.sync.drain()
     return sorted(memory.text for memory in tk.sync.memories.list(owner=ANA, kind="semantic"))
 
 

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
@@ -28,7 +29,7 @@ from threadkeep.capture.queue import (
     Waiting,
     key_of,
 )
-from threadkeep.concurrency import Priority, current_priority
+from threadkeep.concurrency import Priority, current_priority, until_available
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId, new_id
@@ -331,25 +332,35 @@ class Queue:
 
         Args:
             timeout: How long.
-            others: Wait for what other workers are at, too, or take it over when their leases end; and for what any
-                worker has just given back.
+            others: Wait for what other workers are at, too, or take it over when their leases end; for what any
+                worker has just given back; and for a storage that is away.
         """
+        away = timeout if others else timedelta(0)
         try:
             async with asyncio.timeout(timeout.total_seconds()):
-                while True:
-                    progress = self._progress
-                    ready = await self._ready(None)
-                    if keys := self._with_own(ready.keys):
-                        await self._learn_all(keys)
-                    elif self._running or (others and ready.elsewhere):
-                        with suppress(TimeoutError):
-                            async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
-                                await progress.wait()
-                    else:
-                        return True
+                await until_available(partial(self._drain, others=others), away)
         except (TimeoutError, StorageError) as error:
             self._telemetry.degraded("capture.drain", error)
             return False
+        return True
+
+    async def _drain(self, *, others: bool) -> None:
+        """Learn until nothing is left.
+
+        Raises:
+            StorageError: The storage did not answer for one of the turns, which are given back.
+        """
+        while True:
+            progress = self._progress
+            ready = await self._ready(None)
+            if keys := self._with_own(ready.keys):
+                await self._learn_all(keys)
+            elif self._running or (others and ready.elsewhere):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                        await progress.wait()
+            else:
+                return
 
     async def retry(self, owner: Owner | None, turn_ids: Sequence[TurnId] | None) -> list[QueuedTurn]:
         """See :meth:`threadkeep.capture.queue.Outbox.retry`; the engine is told."""
