@@ -13,6 +13,7 @@ from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.repository import MemoryRepository
 from threadkeep.observability import Telemetry
+from threadkeep.owners.service import OptOuts
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Storage
@@ -34,6 +35,7 @@ class StoreWorld:
 
     def __post_init__(self) -> None:
         self.search = Retriever(self.storage, self.embedder, self.clock)
+        self.opt_outs = OptOuts(self.storage, self.clock)
         self.audited_writer = AuditedWriter(self.storage, self.clock)
         self.memories = MemoryRepository(self.storage, self.search, self.clock, audited_writer=self.audited_writer)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())

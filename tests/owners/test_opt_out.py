@@ -12,6 +12,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import PutOp
 
 import threadkeep
 from threadkeep.clock import SystemClock
@@ -132,6 +133,43 @@ class TestOff:
         await tk.owners.erase(ANA)
         assert not await tk.owners.opted_out(ANA, thread_id="1")
         assert await tk.owners.opted_out("bob")
+
+    async def test_nothing_is_put_for_them(self, tk: threadkeep.Threadkeep):
+        """No memory and no summary through the store either, and nothing of their batch; other items as usual."""
+        label, store = tk.label(ANA), tk.store
+        await store.aput(("memories", label), "old", {"text": "I live in Lisbon."})
+        await tk.owners.opt_out(ANA)
+
+        for namespace in (("memories", label), ("users", label, "memories", "x"), ("summaries", label)):
+            with pytest.raises(OptedOutError):
+                await store.aput(namespace, "new", {"text": "I have two cats."})
+            with pytest.raises(OptedOutError):
+                await store.abatch([PutOp(("notes",), "1", {"n": 1}), PutOp(namespace, "new", {"text": "Cats."})])
+        assert await store.aget(("notes",), "1") is None
+        await store.aput(("memories", "bob"), "new", {"text": "I have two cats."})
+        await store.aput(("users", label, "files"), "a", {"n": 1})
+        await store.adelete(("memories", label), "old")
+        assert await tk.memories.list(owner=ANA) == []
+
+    async def test_langmems_tools_say_so(self, tk: threadkeep.Threadkeep):
+        """Of a user who opted out nothing is kept, and with the handler of the guide the run goes on."""
+        langmem = pytest.importorskip("langmem", reason="LangMem is not installed")
+        await tk.owners.opt_out(ANA)
+        call = {"name": "manage_memory", "args": {"action": "create", "content": "Lives in Lisbon."}, "id": "1"}
+        guide = (Path(__file__).parents[2] / "docs" / "langmem.md").read_text()
+        names: dict[str, Any] = {}
+        exec(guide.split("```python\n")[-1].split("```")[0], names)
+        tool = langmem.create_manage_memory_tool(("memories", "{langgraph_user_id}"))
+        for middleware, answer in (([], None), ([names["tell_model"]], "opted out")):
+            model = ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "Noted."])
+            agent: Any = create_agent(model, tools=[tool], middleware=middleware, store=tk.store)
+            run = agent.ainvoke({"messages": SAID}, tk.config(user_id=ANA, thread_id="1"))
+            if answer is None:
+                with pytest.raises(OptedOutError):
+                    await run
+            else:
+                assert answer in str((await run)["messages"])
+        assert await tk.memories.list(owner=ANA) == []
 
     async def test_the_tools_say_so(self, tk: threadkeep.Threadkeep):
         """A model that would remember hears that it must not."""

@@ -197,6 +197,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
             InvalidNamespaceError: A namespace is illegal.
             InvalidInputError: Anything else of an operation is; nothing was written.
             OwnerMismatchError: A namespace is not the owner's that this store is locked to.
+            OptedOutError: A memory is put of an owner who opted out; nothing was written.
             StorageError: The storage cannot be used.
         """
         return await self._batcher.perform(self._planned(ops))
@@ -210,6 +211,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     async def _perform(self, plan: CallPlan) -> list[Result]:
         services = await self._connect()
+        _require_wanted(services, plan.writes.values())
         results: list[Result] = [None] * plan.size
         read: list[StoredItem] = []
         if plan.reads:
@@ -406,6 +408,15 @@ class ThreadkeepStore(Sweeping, BaseStore):
         if asked is not None:
             return asked
         return self.ttl_config.get("refresh_on_read", True) if self.ttl_config else True
+
+
+def _require_wanted(services: Services, writes: Iterable[ItemWrite]) -> None:
+    """Refuse to put a memory or a summary of an owner who has opted out; deletes and other items are as usual."""
+    for ref, value in ((write.ref, write.value) for write in writes):
+        if value is not None and is_changed(Put(ref.namespace, ref.key, value)):
+            owner = owner_in(ref.namespace)
+            if owner is not None:
+                services.opt_outs.require_wanted(owner)
 
 
 async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[Batch]:
