@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -28,6 +28,7 @@ from threadkeep.storage.interface import ImmediateReads
 if TYPE_CHECKING:
     from threadkeep.capture.extractors import Extractor
     from threadkeep.capture.service import CaptureService, QueueService
+    from threadkeep.capture.usage import UsageAccounts
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
     from threadkeep.collections.service import CollectionService
@@ -404,7 +405,7 @@ class Services:
             self.telemetry,
             audited_writer=self.audited_writer,
             reviews=reviews,
-            prices=parse_prices(settings),
+            accounts=self.usage_accounts,
             redact=self.redact,
             ttl=settings.ttl,
         )
@@ -477,6 +478,13 @@ class Services:
         )
 
     @component
+    def usage_accounts(self) -> UsageAccounts:
+        """Adds what models took to the accounts of owners."""
+        from threadkeep.capture.usage import UsageAccounts
+
+        return UsageAccounts(self.storage, self.clock, self.telemetry, parse_prices(self.settings))
+
+    @component
     def reflection(self) -> Reflection:
         """Writes summaries of old episodes."""
         from threadkeep.memories.reflection import Reflection
@@ -491,8 +499,11 @@ class Services:
             audited_writer=self.audited_writer,
             after=self.settings.reflect_after,
             ask=self.contradictions.ask,
-            summarizer=self._summarizer,
+            summarize=None if self._summarizer is None else partial(self._summary, self._summarizer),
         )
+
+    async def _summary(self, summarizer: Summarizer, owner: Owner, texts: Sequence[str]) -> str:
+        return await self.usage_accounts.metered(owner, partial(summarizer.summarize, texts))
 
     @component
     def contradictions(self) -> Contradictions:

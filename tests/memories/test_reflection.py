@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 
 import threadkeep
 from threadkeep.errors import InvalidInputError
@@ -171,6 +173,23 @@ class TestModel:
         assert len(model.prompts) == 1
         assert all(text in model.prompts[0][1].text for text in JANUARY)
         assert stats["reflection.summarized"] == 1
+
+    async def test_its_tokens_are_on_the_owners_account(self):
+        """A summary counts no turn; one that fails counts as failed."""
+        took = UsageMetadata(input_tokens=70, output_tokens=9, total_tokens=79)
+        model = ScriptedModel(replies=[AIMessage(self.SUPPORTED, usage_metadata=took), RuntimeError("down")])
+        async with self.opened(model) as tk:
+            await tell(tk, *JANUARY)
+            await tk.memories.reflect()
+            first = (await tk.owners.show()).extraction
+            counted = tk.app.telemetry.counts()["extraction.input_tokens"]
+            await tell(tk, *JANUARY, month=2)
+            await tk.memories.reflect()
+            second = (await tk.owners.show()).extraction
+
+        assert (first["calls"], first["turns"], first["failed"]) == (1, 0, 0)
+        assert (first["input_tokens"], first["output_tokens"], counted) == (70, 9, 70)
+        assert (second["calls"], second["failed"]) == (2, 1)
 
     @pytest.mark.parametrize(
         ("reply", "counted"),

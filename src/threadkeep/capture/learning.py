@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
@@ -18,13 +17,14 @@ from cachetools import LRUCache
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
-from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
+from threadkeep.capture.models import Candidate, NotKept, Turn, Usage, account_put, account_ref
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.reconcile import Propose
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
+from threadkeep.capture.usage import UsageAccounts
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
+from threadkeep.errors import ExtractionError, PartitionErasedError
 from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
 from threadkeep.memories import codec as shapes
 from threadkeep.memories.audited_writer import AuditedWriter, head_of
@@ -37,7 +37,7 @@ from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
 from threadkeep.proposals.models import Decision, Proposal, Verdict, proposal_put, waiting_reason
 from threadkeep.proposals.policies import PolicyRepository, Tombstones, Unwanted, lifting_operations
 from threadkeep.proposals.repository import LIFETIME, ProposalReader
-from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
+from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
 from threadkeep.text.semantics import content_words, normalised
 
@@ -249,7 +249,7 @@ class Learning:
         telemetry: Counts what was learnt.
         audited_writer: Commits with an audit entry.
         reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
-        prices: The prices of an extractor's model; ``None``: unknown.
+        accounts: The accounts of what models took; ``None``: those without prices.
         redact: Cuts out what is not to be kept: secrets at least.
         ttl: How long a captured memory lives; ``None``: for ever.
     """
@@ -264,7 +264,7 @@ class Learning:
         *,
         audited_writer: AuditedWriter,
         reviews: ReviewContext | None = None,
-        prices: Prices | None = None,
+        accounts: UsageAccounts | None = None,
         redact: Callable[[str], str] = redact,
         ttl: timedelta | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ class Learning:
         self._clock = clock
         self._telemetry = telemetry
         self._reviews = reviews or ReviewContext.of(storage, search, clock, audited_writer)
-        self._prices = prices
+        self._accounts = accounts or UsageAccounts(storage, clock, telemetry)
         self._redact = redact
         self._ttl = ttl
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
@@ -330,32 +330,16 @@ class Learning:
             self._telemetry.count("extraction.failed")
             usage = error.details.get("usage")
             if isinstance(usage, Usage):
-                self._meter(usage)
-                await self._charge(owner, priced(usage, self._prices), epoch)
+                await self._accounts.charge(owner, usage, failed=True, epoch=epoch)
             raise
         if found.usage is None:
             return found
-        self._meter(found.usage)
+        usage = self._accounts.count(found.usage)
         if found.remarks:
             self._telemetry.count("extraction.remarked")
         if all(candidate.kind == "episodic" for candidate in found.candidates):
             self._telemetry.count("extraction.empty")
-        return replace(found, usage=priced(found.usage, self._prices))
-
-    async def _charge(self, owner: Owner, usage: Usage, epoch: str) -> None:
-        """Add the usage of a failed extraction to the owner's account; without a conflict-free attempt it is lost."""
-
-        async def charge() -> None:
-            (before,) = await self._storage.get([account_ref(owner)])
-            put = account_put(owner, before, usage, failed=True, at=self._clock.now())
-            await self._storage.commit(Batch(owner.partition, [put], epoch=epoch))
-
-        with suppress(PartitionErasedError, RevisionConflictError):
-            await retry_conflicts(charge)
-
-    def _meter(self, usage: Usage) -> None:
-        for name in ("calls", "input_tokens", "output_tokens"):
-            self._telemetry.count(f"extraction.{name}", getattr(usage, name))
+        return replace(found, usage=usage)
 
     async def _first_rows(self, ref: Ref, owner: Owner) -> _Rows:
         refs = [ref, shapes.head_ref(owner), account_ref(owner), self._reviews.ref(owner)]
@@ -411,7 +395,7 @@ class Learning:
         )
         puts += lifting_operations(owner, lifted)
         if extraction.usage is not None:
-            puts.append(account_put(owner, rows.account, extraction.usage, failed=False, at=given.now))
+            puts.append(account_put(owner, rows.account, extraction.usage, turns=1, failed=0, at=given.now))
         puts.append(put_of(finished, owner, due_at=None, expect=rows.item.revision))
         why = f"turn:{record.turn.turn_id}"
         position = await self._audited_writer.commit_from(

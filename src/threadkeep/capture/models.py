@@ -204,12 +204,12 @@ def priced(usage: Usage, prices: Prices | None) -> Usage:
     return replace(usage, cost_usd=round(cost, 9))
 
 
-def account_put(owner: Owner, before: Item | None, usage: Usage, *, failed: bool, at: datetime) -> Put:
+def account_put(owner: Owner, before: Item | None, usage: Usage, *, turns: int, failed: int, at: datetime) -> Put:
     """Return the put that adds *usage* to what is on the account; it conflicts with another writer's addition."""
     held: Mapping[str, Any] = before.value if before else {}
     value = {
         "since": held.get("since", at.isoformat()),
-        "turns": _number(held, "turns") + (not failed),
+        "turns": _number(held, "turns") + turns,
         "failed": _number(held, "failed") + failed,
         "calls": _number(held, "calls") + usage.calls,
         "input_tokens": _number(held, "input_tokens") + usage.input_tokens,

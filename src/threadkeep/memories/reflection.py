@@ -22,6 +22,7 @@ from threadkeep.storage.interface import Put
 from threadkeep.text.sentences import SpokenMessage, extractive_summary
 
 if TYPE_CHECKING:
+    from threadkeep.capture.models import Usage
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
@@ -81,8 +82,8 @@ def months_of(memories: Iterable[Memory], *, until: datetime) -> dict[tuple[Thre
 class Summarizer(Protocol):
     """Summarizes what a user said."""
 
-    async def summarize(self, texts: Sequence[str]) -> str:
-        """Return a summary in which the user's words stand behind every sentence; empty: there is none.
+    async def summarize(self, texts: Sequence[str]) -> tuple[str, Usage]:
+        """Return a summary in which the user's words stand behind every sentence (empty: none), and what it took.
 
         Raises:
             ExtractionError: It failed, or took too long.
@@ -103,7 +104,8 @@ class Reflection:
         audited_writer: Commits with an audit entry.
         after: From which age on episodes are condensed in the background; ``None``: never.
         ask: Asks an owner about contradictions; returns what is asked.
-        summarizer: Summarizes episodes; ``None``, or where it fails: their sentences that say most do.
+        summarize: Returns a summary of what an owner said, as a :class:`Summarizer` does; ``None``, or where it
+            fails: the sentences that say most are the summary.
     """
 
     def __init__(
@@ -118,10 +120,10 @@ class Reflection:
         audited_writer: AuditedWriter,
         after: timedelta | None,
         ask: Callable[[Owner], Awaitable[Sequence[object]]],
-        summarizer: Summarizer | None = None,
+        summarize: Callable[[Owner, Sequence[str]], Awaitable[str]] | None = None,
     ) -> None:
         self._ask = ask
-        self._summarizer = summarizer
+        self._summarize = summarize
         self._owners = OwnersInTurn(storage, _OWNERS_A_ROUND)
         self._telemetry = telemetry
         self._older_than = after
@@ -161,7 +163,7 @@ class Reflection:
                 if known.get(key) == frozenset(ids):
                     continue
                 if ids not in condensed:
-                    condensed[ids] = await self._condense(episodes, dry=dry)
+                    condensed[ids] = await self._condense(owner, episodes, dry=dry)
                 if not (text := unwanted.cut(condensed[ids])):
                     continue
                 made.append(Reflected(key, thread_id, month, text, ids))
@@ -175,12 +177,12 @@ class Reflection:
 
         return await retry_conflicts(reflect)
 
-    async def _condense(self, episodes: Sequence[Memory], *, dry: bool) -> str:
+    async def _condense(self, owner: Owner, episodes: Sequence[Memory], *, dry: bool) -> str:
         """Return a summary of *episodes* by the model; without one, or where it fails, by their own sentences."""
         texts = [one.text.removeprefix(SAID).removeprefix(ASKED) for one in episodes]
-        if self._summarizer is not None and not dry:
+        if self._summarize is not None and not dry:
             try:
-                if text := await self._summarizer.summarize(texts):
+                if text := await self._summarize(owner, texts):
                     self._telemetry.count("reflection.summarized")
                     return text
                 self._telemetry.count("reflection.unsupported")

@@ -413,8 +413,8 @@ class ModelSummarizer:
         """Close the model's HTTP client."""
         await self._model.aclose()
 
-    async def summarize(self, texts: Sequence[str]) -> str:
-        """Return the sentences of the model's summary that *texts*, oldest first, bear out; empty: none does.
+    async def summarize(self, texts: Sequence[str]) -> tuple[str, Usage]:
+        """Return the sentences of the model's summary that *texts*, oldest first, bear out, and what it took.
 
         Raises:
             ExtractionError: The model failed, took too long, or gave an empty answer.
@@ -428,8 +428,8 @@ class ModelSummarizer:
             answer = await self._model.ask(asked, config, shapes=(unbound,))
             return answer.text if isinstance(answer, AIMessage) else ""
 
-        text, _ = await metered(answered, model=self._model.name, prompt=SUMMARY_PROMPT, timeout=self._timeout)
-        return supported(text, texts)
+        text, usage = await metered(answered, model=self._model.name, prompt=SUMMARY_PROMPT, timeout=self._timeout)
+        return supported(text, texts), usage
 
 
 def supported(summary: str, texts: Sequence[str]) -> str:
