@@ -52,7 +52,7 @@ class TurnOperations:
         Args:
             question: The latest user message, or the messages up to it as the model gets them. The messages also name
                 the branch of the thread: memories of other branches, and episodes of turns among the messages, are
-                left out.
+                left out. Without text, such as a picture alone, the newest memories are found.
             owner: The owner of the memories; no other user's are read.
             thread_id: The thread of the question.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
