@@ -61,6 +61,11 @@ class TestKeys:
         status = answer("keys", "status")
         assert list(status["wrapped"].values()) == [1]
 
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", f"{old},{new}")
+        assert [line.split("(")[1] for line in run("keys", "status").output.splitlines() if "master key" in line] == [
+            "current): wraps 1 keys",
+            "not current): wraps 0 keys",
+        ]
         monkeypatch.setenv("THREADKEEP_MASTER_KEY", f"{new},{old}")
         assert "run threadkeep keys rotate" in run("keys", "status").output
         assert answer("keys", "rotate") == {"rewrapped": 1}

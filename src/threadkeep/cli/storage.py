@@ -577,8 +577,8 @@ def _status_lines(report: dict[str, Any]) -> Iterator[str]:
         return
     yield f"Items are encrypted; the owners' keys are in {report['keys']}."
     for master_id, count in report["wrapped"].items():
-        present = master_id == report["master_key"]
-        what = "present" if present else "older: run threadkeep keys rotate" if count else "older, needed no more"
+        current = master_id == report["master_key"]
+        what = "current" if current else "not current: run threadkeep keys rotate" if count else "not current"
         yield f"  master key {master_id} ({what}): wraps {count:,} keys"
     yield f"  erased: {report['erased']:,}"
 
