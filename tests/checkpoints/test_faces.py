@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sqlite3
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.checkpoints.checkpoints import METADATA, aput, avalue_of, checkpoint_of, config_of, put, value_of
+from tests.storage.forking import ended_well, forked
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import ClosedError, InvalidInputError, TooLargeError
 from threadkeep.event_loop import EventLoopThread
@@ -105,6 +109,21 @@ class TestCalling:
 
         with pytest.raises(RuntimeError, match="async"):
             await home.run(block())
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+    def test_a_forked_process_is_told_to_open_its_own(self, checkpointer: ThreadkeepCheckpointer):
+        """In one sentence, and without a warning that something was never awaited."""
+        put(checkpointer, HERE, 1)
+
+        def refused() -> None:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                with pytest.raises(ClosedError, match="open one in the child"):
+                    checkpointer.get_tuple(HERE)
+                gc.collect()
+            assert [str(one.message) for one in caught] == []
+
+        assert ended_well(forked(refused))
 
     async def test_a_cancelled_write_leaves_no_transaction_open(
         self, make: Callable[..., ThreadkeepCheckpointer], path: Path

@@ -366,9 +366,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._require_open(work)
         try:
             return self._loop.run_sync(self._connected(work, limited=limited))
-        except RuntimeError:  # on the loop itself nothing was begun
-            work.close()
-            raise
+        finally:
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # on the loop itself, or in a forked process
+                work.close()
 
     def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
         if self._leases.closed:
