@@ -111,7 +111,7 @@ class TestCalling:
             await home.run(block())
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-    def test_a_forked_process_is_told_to_open_its_own(self, checkpointer: ThreadkeepCheckpointer):
+    def test_use_in_a_forked_process_is_refused(self, checkpointer: ThreadkeepCheckpointer):
         """In one sentence, and without a warning that something was never awaited."""
         put(checkpointer, HERE, 1)
 
