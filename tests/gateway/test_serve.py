@@ -127,10 +127,15 @@ def prepare_server(folder: Path, pause: float, environment: Mapping[str, str]) -
 
 
 @contextmanager
-def bare_server(folder: Path, factory: str, environment: Mapping[str, str]) -> Iterator[Served]:
-    """Start uvicorn with the application that ``module:function`` returns."""
+def bare_server(folder: Path, factory: str, environment: Mapping[str, str], *, forked: bool) -> Iterator[Served]:
+    """Start uvicorn with the application that ``module:function`` returns, in a new interpreter or *forked*."""
     options = ("--factory", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log")
-    with started([sys.executable, "-m", "uvicorn", factory, *options], folder, {**os.environ, **environment}) as server:
+    words, variables = ("-m", "uvicorn", factory, *options), {**os.environ, **environment}
+    if forked:
+        starting = listening(start_python(*words, cwd=folder, env=variables, stderr=PIPE))
+    else:
+        starting = started([sys.executable, *words], folder, variables)
+    with starting as server:
         yield server
 
 

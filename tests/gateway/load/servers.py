@@ -31,7 +31,7 @@ class Bench:
         pause: The seconds before each.
         postgres: Whether the storage is PostgreSQL; else each server has a SQLite file of its own.
         environment: Settings of the gateways and workers.
-        forked: Whether those fork from a process that has imported everything, where nothing is judged by figures.
+        forked: Whether servers fork from a process that has imported everything, where nothing is judged by figures.
         provider: The provider of tokens; ``None``: one of its own.
     """
 
@@ -71,7 +71,7 @@ class Bench:
         """Start the bare application on SQLite, or on a database of PostgreSQL."""
         folder = self.folder()
         place = {"LOAD_DATABASE": database or str(folder / "bare.db")}
-        return self._stack.enter_context(bare_server(folder, BARE, self._paced | place))
+        return self._stack.enter_context(bare_server(folder, BARE, self._paced | place, forked=self._forked))
 
     def gateway(self, database: str | None = None, **environment: str) -> Served:
         """Start the gateway on SQLite, or on a database of PostgreSQL."""
