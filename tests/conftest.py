@@ -95,16 +95,14 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """
     if "not slow" in config.option.markexpr:
         return
-    from tests.processes import start_forkserver
+    from tests.processes import forking_command, start_forkserver
 
     config.stash[PROGRAMS] = start_forkserver()
     os.environ["TESTS_TO_IMPORT"] = json.dumps(["-m", config.option.markexpr, *config.args])
-    workers = start_forkserver(["tests.imported"])
+    worker = shlex.join(forking_command(start_forkserver(["tests.imported"])))
     del os.environ["TESTS_TO_IMPORT"]
     for spec in specs:
-        spec.python = shlex.join(
-            [sys.executable, "-c", "from tests.processes import run_forked; run_forked()", workers]
-        )
+        spec.python = worker
 
 
 @pytest.hookimpl(optionalhook=True)

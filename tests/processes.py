@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -50,12 +51,30 @@ def use_forkserver(address: str) -> None:
     shared.ensure_running = lambda: None
 
 
-def run_forked() -> None:
-    """Run what ``python -u -c PROGRAM`` would, forked from the process at the first argument's address."""
-    _, address, *_, program = sys.argv
+def forking_command(address: str) -> list[str]:
+    """Return a command that takes arguments as ``python`` does, and forks from the process at *address*."""
+    return [sys.executable, "-c", "from tests.processes import _fork; _fork()", address]
+
+
+def forked_python(folder: Path) -> Path:
+    """Write such a command into *folder*, for a program that starts processes by itself; return its file.
+
+    It forks from where :func:`start_python` does. What it forked outlives it if it is killed.
+    """
+    forkserver.set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+    command = folder / "forked-python"
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(forking_command(_forkserver()._forkserver_address))} "$@"\n')
+    command.chmod(0o700)
+    return command
+
+
+def _fork() -> None:
+    """Be ``python`` with the arguments after the address of a process, forked from that."""
+    _, address, *arguments = sys.argv
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program gets it, too, and ends this process by its end
     use_forkserver(address)
-    sys.exit(start_python("-c", program, stdin=0, stdout=1, stderr=2).wait())
+    sys.exit(start_python(*(word for word in arguments if word != "-u"), stdin=0, stdout=1, stderr=2).wait())
 
 
 def _forkserver() -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import threadkeep
 from tests.langgraph.agents.vendors import TOKENS, Vendors, serving
+from tests.processes import forked_python
 from threadkeep.langgraph.agent_servers import SHIPPED
 from threadkeep.testing import HashingEmbedder
 
@@ -53,7 +53,7 @@ def file(vendors: Vendors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     end = text.index("\n", begin)
     text = (
         text[:begin]
-        + f"command = {json.dumps([sys.executable, '-m', 'tests.langgraph.agents.vendors', 'aws'])}"
+        + f"command = {json.dumps([str(forked_python(tmp_path)), '-m', 'tests.langgraph.agents.vendors', 'aws'])}"
         + text[end:]
     )
     path = tmp_path / "agents.toml"

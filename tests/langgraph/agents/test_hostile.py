@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import threadkeep
 from tests.langgraph.agents.hostile import INJECTION
 from tests.langgraph.agents.test_standing import only
+from tests.processes import forked_python
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +22,11 @@ PATIENCE = {"silent": "1", "hangs": "5"}
 
 
 async def standing(tk: threadkeep.Threadkeep, folder: Path, how: str) -> Any:
-    command = f'["{sys.executable}", "-m", "tests.langgraph.agents.hostile", "{how}"]'
+    python = (
+        sys.executable if how in PATIENCE else str(forked_python(folder))
+    )  # one that is killed must not have forked
     options = {
-        "command": command,
+        "command": json.dumps([python, "-m", "tests.langgraph.agents.hostile", how]),
         "tools": '["help"]',
         "timeout_seconds": PATIENCE.get(how, "60"),
         "max_characters": str(LONGEST),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import sys
@@ -13,6 +14,7 @@ import pytest
 import threadkeep
 from tests.langgraph.agents.conftest import VARIABLES
 from tests.langgraph.agents.vendors import NOT_DECLARED, Vendors
+from tests.processes import forked_python
 from threadkeep.langgraph.agent_servers import AgentStatus
 
 ORDER = ["github", "gitlab", "slack", "aws", "splunk"]
@@ -137,7 +139,7 @@ class TestDisabled:
 
     @pytest.mark.slow
     async def test_by_a_server_without_its_tools(self, tk: threadkeep.Threadkeep, tmp_path: Path):
-        command = f'["{sys.executable}", "-m", "tests.langgraph.agents.vendors", "aws"]'
+        command = json.dumps([str(forked_python(tmp_path)), "-m", "tests.langgraph.agents.vendors", "aws"])
 
         [one] = await tk.agents.standing(only(tmp_path / "a.toml", "it", command=command))
 
@@ -170,7 +172,7 @@ class TestPartly:
     async def test_a_tool_that_is_gone_leaves_the_others(
         self, tk: threadkeep.Threadkeep, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
-        command = f'["{sys.executable}", "-m", "tests.langgraph.agents.vendors", "aws"]'
+        command = json.dumps([str(forked_python(tmp_path)), "-m", "tests.langgraph.agents.vendors", "aws"])
         file = only(tmp_path / "a.toml", "it", command=command, tools='["aws___list_regions", "aws___gone"]')
 
         [one] = await tk.agents.standing(file)
