@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from playwright.sync_api import Page, expect
 
 from tests.web.conftest import OpenInstalled, OpenSite, Site
 from tests.web.pages import begin_chat, open_privacy, open_view, panel, say
-from threadkeep.memories.models import NewMemory
+from threadkeep.ids import ThreadId
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.testing import ScriptedModel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -149,6 +151,29 @@ class TestInbox:
         expect(answers.filter(has_text=f"Not decided, because it has changed: {elsewhere.text}")).to_have_count(1)
         texts = {one.text for one in site.gateway.tk.sync.memories.list(owner=site.owner("ana"))}
         assert texts == {"Project 3 ends in May.", "All projects end.", elsewhere.text}
+
+    def test_a_contradiction_has_nothing_to_edit(self, open_site: OpenSite):
+        """Neither in the panel beside the chat nor in the inbox, where any other proposal has."""
+        site = open_site()
+        page = site.open()
+        say(page, "Hello")
+        tk, ana = site.gateway.tk.sync, site.owner("ana")
+        thread = page.evaluate("location.hash.split('/')[2]")
+        (asked, _) = tk.threads.messages(thread, owner=ana)
+        tk.memories.remember("I live in Rome.", owner=ana)
+        newer = Source("user", ThreadId(thread), asked.message_id)
+        tk.memories.remember("I live in Oslo.", owner=ana, source=newer)
+        tk.proposals.propose("Project 1 ends in May.", owner=ana, source=replace(newer, speaker="tool"))
+        assert len(tk.proposals.ask_contradictions(owner=ana)) == 1
+
+        page.reload()
+        for rows in (panel(page).get_by_role("listitem"), page.get_by_role("main").get_by_role("listitem")):
+            contradiction = rows.filter(has_text="I live in Rome.").filter(has_text="I live in Oslo.")
+            expect(contradiction.get_by_role("button", name="Approve")).to_be_visible()
+            expect(contradiction.get_by_role("button", name="Edit")).to_have_count(0)
+            expect(rows.filter(has_text="Project 1").get_by_role("button", name="Edit")).to_be_visible()
+            open_view(page, "Inbox")
+        assert site.problems == []
 
 
 class TestMemoryPage:

@@ -1,13 +1,14 @@
 // What waits for the user's decision, with the message it rests on; keys decide without the mouse.
 import { useEffect, useRef, useState } from "react";
 import { call } from "../api/client.ts";
-import { Dialog, IconButton } from "../components/controls.tsx";
+import { Dialog } from "../components/controls.tsx";
 import { Away, Empty, Page } from "../components/page.tsx";
 import { Evidence } from "../panel/evidence.tsx";
+import { ProposalActions } from "../panel/proposal-actions.tsx";
 import { ProposalText } from "../panel/proposal-text.tsx";
 import { chatAddress } from "../route.ts";
 import type { User } from "../session.ts";
-import { decide, inbox, inboxAway, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
+import { canEdit, decide, inbox, inboxAway, loadInbox, removeDecided, type Proposal } from "../stores/memories.ts";
 import { useStore } from "../stores/store.ts";
 import { attempt, showToast } from "../stores/toasts.ts";
 import { dayOf, texts } from "../texts.ts";
@@ -39,7 +40,7 @@ export default function InboxView({ user }: { user: User }) {
       else if (!canDecide) return;
       else if (event.key === "a") void decide(current.proposal_id, true);
       else if (event.key === "r") void decide(current.proposal_id, false);
-      else if (event.key === "e" && current.action !== "supersede") setEdits(current.proposal_id);
+      else if (event.key === "e" && canEdit(current)) setEdits(current.proposal_id);
       else return;
       event.preventDefault();
     }
@@ -156,13 +157,7 @@ function ProposalRow({ proposal, current, selected, canDecide, edits, onFocus, o
           {source?.thread_id ? <a href={chatAddress(source.thread_id, source.message_id)}>{texts.source}</a> : null}
         </p>
       </div>
-      {canDecide ? (
-        <div className="row-actions" hidden={edits}>
-          <IconButton icon="check" label={texts.approve} onClick={() => void decide(proposal.proposal_id, true)} />
-          {proposal.action === "supersede" ? null : <IconButton icon="edit" label={texts.edit} onClick={() => onEdit(true)} />}
-          <IconButton icon="close" label={texts.reject} onClick={() => void decide(proposal.proposal_id, false)} />
-        </div>
-      ) : null}
+      {canDecide ? <ProposalActions icons proposal={proposal} edits={edits} onEdit={() => onEdit(true)} /> : null}
     </li>
   );
 }

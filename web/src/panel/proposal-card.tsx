@@ -1,9 +1,10 @@
 // A proposal with what it would replace and why it waits; the user approves, edits or rejects it.
 import { useState } from "react";
 import { chatAddress } from "../route.ts";
-import { decide, type Proposal } from "../stores/memories.ts";
+import type { Proposal } from "../stores/memories.ts";
 import { texts } from "../texts.ts";
 import { Evidence, Quote } from "./evidence.tsx";
+import { ProposalActions } from "./proposal-actions.tsx";
 import { ProposalText } from "./proposal-text.tsx";
 
 interface ProposalCardProps {
@@ -29,19 +30,7 @@ export function ProposalCard({ proposal, question, canDecide }: ProposalCardProp
         <span>{texts.speakers[proposal.trust] ?? proposal.trust}</span>
         {source?.thread_id ? <a href={chatAddress(source.thread_id, source.message_id)}>{texts.source}</a> : null}
       </p>
-      {canDecide ? (
-        <div className="actions" hidden={edits}>
-          <button type="button" onClick={() => void decide(proposal.proposal_id, false)}>
-            {texts.reject}
-          </button>
-          <button type="button" onClick={() => setEdits(true)}>
-            {texts.edit}
-          </button>
-          <button type="button" className="primary" onClick={() => void decide(proposal.proposal_id, true)}>
-            {texts.approve}
-          </button>
-        </div>
-      ) : null}
+      {canDecide ? <ProposalActions proposal={proposal} edits={edits} onEdit={() => setEdits(true)} /> : null}
     </li>
   );
 }

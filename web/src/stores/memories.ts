@@ -154,6 +154,11 @@ export function removeDecided(proposalIds: readonly string[]): void {
   inbox.update((waiting) => waiting?.filter((one) => !decided.has(one.proposal_id)) ?? null);
 }
 
+/** Whether another text of a proposal can be approved; a proposal about two memories has none of its own. */
+export function canEdit(proposal: Proposal): boolean {
+  return proposal.action !== "supersede" && proposal.action !== "forget";
+}
+
 /** Approve or reject a proposal; with a text, that text is approved. */
 export async function decide(proposalId: string, approve: boolean, text?: string): Promise<void> {
   await attempt(async () => {
