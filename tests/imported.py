@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 arguments = json.loads(os.environ.pop("TESTS_TO_IMPORT"))  # an import of tests.conftest would come before pytest's
-with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-    pytest.main(["--collect-only", "-p", "no:cacheprovider", "-p", "no:rerunfailures", *arguments])
+# Modules keep the standard streams that they are imported with. A worker brings files of its own for them.
+nowhere = os.open(os.devnull, os.O_WRONLY)
+os.dup2(nowhere, 1)
+os.close(nowhere)
+pytest.main(["--collect-only", "--capture=no", "-p", "no:cacheprovider", "-p", "no:rerunfailures", *arguments])
 gc.collect()
 gc.freeze()
