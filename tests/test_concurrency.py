@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -13,6 +14,7 @@ from threadkeep.concurrency import (
     AnswerTimeout,
     Priority,
     PriorityGate,
+    SharedTask,
     StalledError,
     TimeoutBudget,
     asking,
@@ -22,6 +24,7 @@ from threadkeep.concurrency import (
 from threadkeep.errors import OverloadedError
 
 HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
 MOMENT = timedelta(milliseconds=1)
 
 
@@ -29,6 +32,35 @@ async def value_after(event: asyncio.Event) -> str:
     with asking():
         await event.wait()
     return "done"
+
+
+class Clock:
+    """The time of the event loop, which a test moves on."""
+
+    def __init__(self) -> None:
+        self.now = time.monotonic()
+
+    async def advance(self, seconds: float) -> None:
+        """Let *seconds* pass, a millisecond after the other: a loop that is late by all of them counts none."""
+        for _ in range(round(seconds * 1_000)):
+            self.now += 0.001
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    return clock
+
+
+async def _call(gate: PriorityGate, answer: asyncio.Event, *, seconds: float) -> None:
+    """Ask a storage that answers with *answer*."""
+    async with AnswerTimeout(seconds):
+        with asking():
+            async with gate.place():
+                await answer.wait()
 
 
 async def _blocking() -> None:
@@ -78,16 +110,89 @@ class TestWait:
     async def test_recall_is_given_a_little_while_something_hangs(self) -> None:
         """And all of its time otherwise."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()
-        assert patience.for_recall(HOUR) == HOUR
+        assert patience.for_recall(HOUR) == (HOUR, None)
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
 
-        assert patience.for_recall(HOUR) < timedelta(seconds=1)
-        assert patience.for_recall(MOMENT) == MOMENT
+        allowed, longest = patience.for_recall(HOUR)
+        assert allowed < timedelta(seconds=1)
+        assert longest is not None
+        assert longest < timedelta(seconds=1)
+        assert patience.for_recall(MOMENT)[0] == MOMENT
 
         event.set()
         await patience.settle(HOUR)
-        assert patience.for_recall(HOUR) == HOUR
+        assert patience.for_recall(HOUR) == (HOUR, None)
+
+    async def test_one_caller_finds_out_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a while it waits its whole time, though the old call never answered; the others still do not."""
+        now = time.monotonic()
+        patience, event, answer = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        monkeypatch.setattr(time, "monotonic", lambda: now + MINUTE.total_seconds())
+
+        probe = asyncio.create_task(patience.wait(value_after(answer), timeout=HOUR))
+        await asyncio.sleep(0)
+        assert patience.for_recall(HOUR)[0] < timedelta(seconds=1)
+        monkeypatch.undo()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event), timeout=HOUR)
+        assert not probe.done()
+        answer.set()
+        assert await probe == "done"
+
+        assert patience.for_recall(HOUR) == (HOUR, None)
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_recall_may_be_the_one_that_finds_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It waits its time as the first wait of a turn does, once."""
+        now = time.monotonic()
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        monkeypatch.setattr(time, "monotonic", lambda: now + MINUTE.total_seconds())
+
+        assert patience.for_recall(HOUR) == (0.6 * HOUR, None)
+        assert patience.for_recall(HOUR)[0] < timedelta(seconds=1)
+
+        monkeypatch.undo()
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_a_queue_that_moves_keeps_no_caller_while_something_hangs(self) -> None:
+        """A storage that is back answers first what has waited for it: a turn goes on without."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+
+        async def in_a_queue() -> None:
+            with asking(), queued():
+                await event.wait()
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        waiting = asyncio.create_task(patience.wait(in_a_queue(), timeout=HOUR))
+        done, _ = await asyncio.wait([waiting], timeout=10)
+
+        assert done
+        with pytest.raises(TimeoutError):
+            await waiting
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_what_must_be_known_is_waited_for_a_little_longer(self) -> None:
+        """Even while something hangs: an answer that takes less than *least* is returned."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+
+        waiting = asyncio.create_task(patience.wait(value_after(event), timeout=HOUR, least=HOUR))
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        event.set()
+
+        assert not done
+        assert await waiting == "done"
+        await patience.settle(HOUR)
 
     async def test_what_answered_is_waited_for_again(self) -> None:
         """Once the storage is back, so is the whole time-out."""
@@ -143,6 +248,35 @@ class TestAnswerTimeout:
         with pytest.raises(TimeoutError):
             async with AnswerTimeout(0.01):
                 await call()
+
+    async def test_shared_work_counts_for_each_caller(self) -> None:
+        """Also for one that comes while it is asking, and no longer than that one waits."""
+        event = asyncio.Event()
+        shared = SharedTask(value_after(event))
+        await asyncio.sleep(0)
+
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with AnswerTimeout(0.01):
+                    await shared.wait()
+        async with AnswerTimeout(0.01):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0):
+                    await shared.wait()
+            await asyncio.sleep(0.05)
+        event.set()
+        assert await shared.wait() == "done"
+
+    async def test_a_queue_of_shared_work_costs_no_caller_time(self) -> None:
+        async def work() -> str:
+            with asking(), queued():
+                await asyncio.sleep(0.1)
+            return "done"
+
+        shared = SharedTask(work())
+        await asyncio.sleep(0)
+        async with AnswerTimeout(0.02):
+            assert await shared.wait() == "done"
 
     async def test_an_inner_timeout_counts_for_the_outer_one(self) -> None:
         """A call with a timeout of its own is part of what the turn waits for."""
@@ -237,6 +371,27 @@ class TestPriorityGate:
         assert {type(error) for error in done} == {TimeoutError}
         async with asyncio.timeout(10), gate.place():
             assert gate.waiting == 0
+
+    async def test_the_queue_of_a_silent_storage_counts_from_the_beginning(self, clock: Clock) -> None:
+        """A caller behind calls without an answer waits its own timeout, and no while before that."""
+        gate = PriorityGate(1)
+        calls = [asyncio.create_task(_call(gate, asyncio.Event(), seconds=0.05)) for _ in range(3)]
+
+        await clock.advance(0.08)
+
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(error) for error in done} == {TimeoutError}
+
+    async def test_a_queue_that_moves_costs_no_time(self, clock: Clock) -> None:
+        """The last of twenty calls waits for much longer than its timeout: overload is no outage."""
+        gate, events = PriorityGate(1), [asyncio.Event() for _ in range(20)]
+        calls = [asyncio.create_task(_call(gate, event, seconds=0.05)) for event in events]
+
+        for event in events:
+            await clock.advance(0.02)
+            event.set()
+
+        assert await asyncio.gather(*calls) == [None] * 20
 
     async def test_a_late_event_loop_is_not_the_storage(self) -> None:
         """Ten calls that each get their answer at once wait for the loop, which other work of this process blocks."""

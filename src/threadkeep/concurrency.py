@@ -19,11 +19,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 from types import TracebackType
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 from threadkeep.errors import InvalidInputError, OverloadedError, RevisionConflictError, StorageUnavailableError
 
@@ -51,22 +51,21 @@ _LONGEST_SECONDS: Final = 30.0
 _ROUNDS: Final = 3
 _LOOK_SECONDS: Final = 0.005
 """How often it is looked whether the event loop is late."""
-_SILENT_SECONDS: Final = 0.25
-"""A storage that answers no call for so long is slow or away."""
-_SHORTEST_SECONDS: Final = 0.001
+_SHORTEST_SECONDS: Final = 1e-6
 
 
 class PriorityGate:
     """Lets so many calls through at once, by priority and then by arrival; learning gets a quarter of the places.
 
-    Waiting here is no time of the storage, as long as calls get their answers. When no call has had one for a quarter
-    of a second, it is: the storage is slow or away.
+    Waiting here is no time of the storage, as long as calls get their answers. The time since the last answer is: the
+    storage that the calls in front wait for is slow or away.
 
     Args:
         places: How many calls at once.
         patience: How long a call waits at most while no other call gets an answer; ``None``: as long as it takes.
 
     Attributes:
+        answered_at: When a call got its answer last, as :func:`time.monotonic` says it.
         waited_seconds: How long calls have waited here, all together.
     """
 
@@ -76,7 +75,7 @@ class PriorityGate:
         self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
         self._arrivals = itertools.count()
         self._patience = math.inf if patience is None else patience.total_seconds()
-        self._answered_at = time.monotonic()
+        self.answered_at = -math.inf
         self.waited_seconds = 0.0
 
     @property
@@ -111,7 +110,6 @@ class PriorityGate:
             finally:
                 self.waited_seconds += time.monotonic() - began
         else:
-            self._answered_at = time.monotonic()
             self._take(priority)
         try:
             yield
@@ -119,11 +117,11 @@ class PriorityGate:
             self._release(priority)
             raise
         except BaseException:  # an answer, too
-            self._answered_at = time.monotonic()
+            self.answered_at = time.monotonic()
             self._release(priority)
             raise
         else:
-            self._answered_at = time.monotonic()
+            self.answered_at = time.monotonic()
             self._release(priority)
 
     async def settle(self) -> None:
@@ -134,30 +132,23 @@ class PriorityGate:
             self._release(Priority.RECALL)
 
     async def _wait(self, priority: Priority) -> None:
-        answers, turn = _answer_time.get() or AnswerTime(), asyncio.ensure_future(self._turn(priority))
-        paused = False
+        arrived, turn = time.monotonic(), asyncio.ensure_future(self._turn(priority))
         try:
-            while not turn.done():
-                silent = self._silent_seconds()
-                if paused != (silent < _SILENT_SECONDS):
-                    paused = not paused
-                    answers.pause() if paused else answers.resume()
-                left = min(self._patience - silent, _SILENT_SECONDS - silent if paused else _SILENT_SECONDS)
-                await asyncio.wait([turn], timeout=max(left, _SHORTEST_SECONDS))
+            with queued(lambda: self.answered_at):
+                while not turn.done():
+                    left = self._seconds_left(arrived)
+                    await asyncio.wait([turn], timeout=None if math.isinf(left) else left)
         except BaseException:
             if not turn.cancel():
                 self._release(priority)
             raise
-        finally:
-            if paused:
-                answers.resume()
 
-    def _silent_seconds(self) -> float:
-        """Return for how long no call has got an answer."""
-        silent = time.monotonic() - self._answered_at
-        if silent >= self._patience:
+    def _seconds_left(self, arrived: float) -> float:
+        """Return how long a call that arrived then waits at most for the next answer that another one gets."""
+        left = self._patience - (time.monotonic() - max(arrived, self.answered_at))
+        if left <= 0:
             raise StalledError
-        return silent
+        return left
 
     async def _turn(self, priority: Priority) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -203,51 +194,71 @@ class AnswerTime:
     It counts the time in ``with`` blocks of it, which may be nested or overlap.
 
     Attributes:
-        outer: Counts the same time, too; ``None``: nothing does.
+        outers: Count the same time, too.
     """
 
-    outer: AnswerTime | None = None
+    outers: list[AnswerTime] = field(default_factory=list["AnswerTime"])
+    _queues: list[Callable[[], float]] = field(default_factory=list[Callable[[], float]])
     _asked: int = 0
-    _paused: int = 0
     _since: float = 0.0
     _spent: float = 0.0
 
     @property
     def spent(self) -> float:
-        """Seconds until now."""
-        return self._spent + (time.monotonic() - self._since if self._asked and not self._paused else 0.0)
+        """Seconds until now. In a queue they are fewer again once it moves."""
+        if not self._asked:
+            return self._spent
+        since = self._since
+        for moved_at in self._queues:
+            since = max(since, moved_at())
+        return self._spent + max(0.0, time.monotonic() - since)
 
     def __enter__(self) -> None:
         """Count from now on."""
-        if not self._asked and not self._paused:
+        if not self._asked:
             self._since = time.monotonic()
         self._asked += 1
-        if self.outer is not None:
-            self.outer.__enter__()
+        for outer in self.outers:
+            outer.__enter__()
 
     def __exit__(self, *_: object) -> None:
         """End what the beginning of the block began."""
-        if self._asked == 1 and not self._paused:
-            self._spent += time.monotonic() - self._since
+        if self._asked == 1:
+            self._spent = self.spent if self._queues else self._spent + time.monotonic() - self._since
         self._asked -= 1
-        if self.outer is not None:
-            self.outer.__exit__()
+        for outer in self.outers:
+            outer.__exit__()
 
-    def pause(self) -> None:
-        """Count nothing, whatever is asked."""
-        if self._asked and not self._paused:
-            self._spent += time.monotonic() - self._since
-        self._paused += 1
-        if self.outer is not None:
-            self.outer.pause()
+    def enter_queue(self, moved_at: Callable[[], float]) -> None:
+        """Count only what has passed since the time that *moved_at* returns, whatever is asked."""
+        self._spent, self._since = self.spent, time.monotonic()
+        self._queues.append(moved_at)
+        for outer in self.outers:
+            outer.enter_queue(moved_at)
 
-    def resume(self) -> None:
-        """End what :meth:`pause` began."""
-        if self._asked and self._paused == 1:
-            self._since = time.monotonic()
-        self._paused -= 1
-        if self.outer is not None:
-            self.outer.resume()
+    def leave_queue(self, moved_at: Callable[[], float]) -> None:
+        """End what :meth:`enter_queue` began."""
+        self._spent, self._since = self.spent, time.monotonic()
+        self._queues.remove(moved_at)
+        for outer in self.outers:
+            outer.leave_queue(moved_at)
+
+    @contextmanager
+    def counting_for(self, other: AnswerTime) -> Generator[None]:
+        """Let *other* count in this block what this one counts."""
+        for _ in range(self._asked):
+            other.__enter__()
+        for moved_at in self._queues:
+            other.enter_queue(moved_at)
+        self.outers.append(other)
+        try:
+            yield
+        finally:
+            self.outers.remove(other)
+            for moved_at in self._queues:
+                other.leave_queue(moved_at)
+            for _ in range(self._asked):
+                other.__exit__()
 
 
 _answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)
@@ -262,17 +273,45 @@ def asking() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def queued() -> Generator[None]:
-    """Leave the time in this block out, also inside :func:`asking`: it is spent in a queue of this process."""
+def queued(moved_at: Callable[[], float] = time.monotonic) -> Generator[None]:
+    """Leave the time in this block out, also inside :func:`asking`: it is spent in a queue of this process.
+
+    Args:
+        moved_at: Returns when the queue moved last; the time since then is not left out. By default it always moves.
+    """
     answers = _answer_time.get()
     if answers is None:
         yield
         return
-    answers.pause()
+    answers.enter_queue(moved_at)
     try:
         yield
     finally:
-        answers.resume()
+        answers.leave_queue(moved_at)
+
+
+class SharedTask(Generic[T]):
+    """Work that several callers wait for. It goes on if they give up, and each counts what it asks meanwhile.
+
+    Args:
+        work: The work; it begins at once.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._answers, context = AnswerTime(), copy_context()
+        context.run(_answer_time.set, self._answers)
+        self.task: Final = asyncio.get_running_loop().create_task(work, context=context)
+
+    async def wait(self) -> T:
+        """Return what the work returns, or raise what it raises."""
+        await self.until_ended()
+        return self.task.result()
+
+    async def until_ended(self) -> None:
+        """Wait until the work has ended, whatever came of it."""
+        answers = _answer_time.get()
+        with _NOT_COUNTED if answers is None else self._answers.counting_for(answers):
+            await asyncio.wait([self.task])
 
 
 @final
@@ -286,21 +325,35 @@ class AnswerTimeout:
     Args:
         seconds: The timeout.
         answers: Counts the time; ``None``: a counter of this block.
+        longest: Ends the block after so many seconds by the clock; ``None``: as said above.
     """
 
-    __slots__ = ("_allowed", "_counted", "_due", "_ends", "_handle", "_limit", "_loop", "_outer", "_own", "_spent")
+    __slots__ = (
+        "_allowed",
+        "_counted",
+        "_due",
+        "_ends",
+        "_handle",
+        "_limit",
+        "_longest",
+        "_loop",
+        "_outer",
+        "_own",
+        "_spent",
+    )
 
-    def __init__(self, seconds: float, answers: AnswerTime | None = None) -> None:
+    def __init__(self, seconds: float, answers: AnswerTime | None = None, *, longest: float | None = None) -> None:
         self._own, self._outer = answers is None, _answer_time.get()
-        self._counted = answers or AnswerTime(self._outer)
+        self._counted = answers or AnswerTime([self._outer] if self._outer else [])
         self._allowed, self._spent = seconds, 0.0
+        self._longest = max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS) if longest is None else longest
         self._limit = asyncio.timeout(None)
 
     async def __aenter__(self) -> None:
         loop = self._loop = asyncio.get_running_loop()
         await self._limit.__aenter__()
         now, seconds = loop.time(), self._allowed
-        self._ends = now + max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)
+        self._ends = now + self._longest
         self._due = now + min(seconds, _LOOK_SECONDS)
         self._handle: asyncio.Handle | None = loop.call_at(self._due, self._look)
         if self._own:
@@ -320,9 +373,9 @@ class AnswerTimeout:
         """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
         now, before = self._loop.time(), self._spent
         self._spent = self._counted.spent
-        self._allowed += min(now - self._due, self._spent - before)
-        if self._spent < self._allowed and now < self._ends:
-            self._due = now + min(self._allowed - self._spent, _LOOK_SECONDS)
+        self._allowed += max(0.0, min(now - self._due, self._spent - before))
+        if self._has_time_left():
+            self._due = now + max(_SHORTEST_SECONDS, min(self._allowed - self._spent, _LOOK_SECONDS))
             self._handle = self._loop.call_at(self._due, self._look)
         else:
             self._check(_ROUNDS)
@@ -330,8 +383,13 @@ class AnswerTimeout:
     def _check(self, rounds: int) -> None:
         if rounds:  # what has arrived is read first
             self._handle = self._loop.call_soon(self._check, rounds - 1)
+        elif self._has_time_left():  # a queue has moved
+            self._look()
         else:
             self._limit.reschedule(self._loop.time())
+
+    def _has_time_left(self) -> bool:
+        return self._allowed - self._counted.spent > _SHORTEST_SECONDS and self._loop.time() < self._ends
 
 
 _FIRST_AWAY_SECONDS: Final = 0.05
@@ -374,12 +432,19 @@ _SHORT_SECONDS: Final = 0.02
 _RECALL_SECONDS: Final = 0.05
 """Enough to embed a question and to read: what is remembered is recalled even while every write waits."""
 
+_LATE_SECONDS: Final = 0.05
+_LATE_RECALL_SECONDS: Final = 0.2
+"""After so long by the clock such waits end: a storage that is back answers first what has waited for it."""
+
 _AGAIN_SECONDS: Final = 5.0
-"""After so long the full time-out is waited again, though the old call never answered."""
+"""After so long one caller waits the full time-out again, though the old call never answered."""
 
 
 class TimeoutBudget:
     """Shares one timeout among a turn's waits; work that is not waited for runs to its end.
+
+    While work hangs that was not waited for, all other callers wait hardly at all: the turn of the first ones has
+    waited long enough, and later ones would wait in vain. Callers may be on several event loops.
 
     Args:
         timeout: How long to wait while no earlier work hangs.
@@ -387,50 +452,79 @@ class TimeoutBudget:
 
     def __init__(self, timeout: timedelta) -> None:
         self._timeout = timeout
-        self._hanging: dict[asyncio.Future[Any], float] = {}
+        self._running: set[asyncio.Future[Any]] = set()
+        self._hanging: set[asyncio.Future[Any]] = set()
+        self._again_at = 0.0
 
-    async def wait(self, work: Coroutine[Any, Any, T], *, timeout: timedelta | None = None) -> T:
+    async def wait(
+        self, work: Coroutine[Any, Any, T], *, timeout: timedelta | None = None, least: timedelta = timedelta(0)
+    ) -> T:
         """Return the result of *work*, if it is ready in time.
 
         Args:
             work: Runs to its end, even if the caller stops waiting or is cancelled.
             timeout: Replaces the usual timeout.
+            least: How long to wait at least, even while other work hangs.
 
         Raises:
             TimeoutError: The budget is used up; *work* goes on.
         """
-        answers, context = AnswerTime(_answer_time.get()), copy_context()
+        outer, context = _answer_time.get(), copy_context()
+        answers = AnswerTime([outer] if outer else [])
         context.run(_answer_time.set, answers)
         task = asyncio.get_running_loop().create_task(work, context=context)
         task.add_done_callback(self._ended)
-        seconds = _FIRST * (timeout or self._timeout).total_seconds()
-        if hanging := self._count_hanging():
-            seconds = min(seconds, _SHORT_SECONDS / hanging)
-        self._hanging[task] = 0.0  # the loop itself would forget it
+        self._running.add(task)  # the loop itself would forget it
+        seconds, others = _FIRST * (timeout or self._timeout).total_seconds(), len(self._hanging)
+        probes = others > 0 and self._is_probe()
+        longest: float | None = None
+        if others and not probes:
+            seconds = min(seconds, max(_SHORT_SECONDS / others, least.total_seconds()))
+            longest = max(_LATE_SECONDS, least.total_seconds())
         try:
-            async with AnswerTimeout(seconds, answers):
-                return await asyncio.shield(task)
+            async with AnswerTimeout(seconds, answers, longest=longest):
+                result = await asyncio.shield(task)
         except TimeoutError:
             if task.done():
                 raise
-            self._hanging[task] = time.monotonic() + _AGAIN_SECONDS
+            if not self._hanging:
+                self._again_at = time.monotonic() + _AGAIN_SECONDS
+            self._hanging.add(task)
             raise
+        if probes:
+            self._hanging.clear()
+        return result
 
-    def for_recall(self, timeout: timedelta | None) -> timedelta:
-        """Return how long recall may take: *timeout*, by default the usual one, or a little while something hangs."""
+    def for_recall(self, timeout: timedelta | None) -> tuple[timedelta, timedelta | None]:
+        """Return how long recall may take, by default the usual timeout, or a little while something hangs.
+
+        Returns:
+            The timeout of its answers; and how long it may take by the clock, ``None``: as long as it waits for others.
+        """
         allowed = self._timeout if timeout is None else timeout
-        return min(allowed, timedelta(seconds=_RECALL_SECONDS)) if self._count_hanging() else allowed
+        if not self._hanging:
+            return allowed, None
+        if self._is_probe():
+            return _FIRST * allowed, None
+        return min(allowed, timedelta(seconds=_RECALL_SECONDS)), timedelta(seconds=_LATE_RECALL_SECONDS)
 
     async def settle(self, timeout: timedelta) -> None:
-        """Wait for what was not waited for, *timeout* at most."""
-        if self._hanging:
-            await asyncio.wait(set(self._hanging), timeout=timeout.total_seconds())
+        """Wait for the work of this event loop that was not waited for, *timeout* at most."""
+        loop = asyncio.get_running_loop()
+        if running := {task for task in self._running.copy() if task.get_loop() is loop}:
+            await asyncio.wait(running, timeout=timeout.total_seconds())
 
-    def _count_hanging(self) -> int:
-        return sum(time.monotonic() < until for until in self._hanging.values())
+    def _is_probe(self) -> bool:
+        """Return whether a caller waits as if nothing hung, and finds out for all others; one does every 5 seconds."""
+        now = time.monotonic()
+        if now < self._again_at:
+            return False
+        self._again_at = now + _AGAIN_SECONDS
+        return True
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
-        self._hanging.pop(task, None)
+        self._running.discard(task)
+        self._hanging.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may not wait any more
 

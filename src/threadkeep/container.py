@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import TimeoutBudget
+from threadkeep.concurrency import SharedTask, TimeoutBudget
 from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
 from threadkeep.identity import Owner
@@ -131,7 +131,7 @@ class Container:
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
-    _starting: asyncio.Task[Services] | None = None
+    _starting: SharedTask[Services] | None = None
     _sweeping: asyncio.Task[None] | None = None
     _noticing: asyncio.Task[None] | None = None
 
@@ -343,9 +343,9 @@ class Container:
         """
         if self.services.is_connected:
             return self.services
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._start())
-        return await asyncio.shield(self._starting)
+        if self._starting is None or self._starting.task.done():
+            self._starting = SharedTask(self._start())
+        return await self._starting.wait()
 
     @property
     def connected(self) -> Services | None:
@@ -435,7 +435,7 @@ class Container:
         if services.recalls.needs_loading(request):
             with suppress(TimeoutError):  # it goes on, and this turn has no profile
                 await self.loading_budget.wait(services.recalls.load())
-        request.timeout = self.timeout_budget.for_recall(request.timeout)
+        request.timeout, request.longest = self.timeout_budget.for_recall(request.timeout)
         return await services.recalls.run(request)
 
     def _record(self, recall: Recall, recorded: Recording, *, since: float) -> None:
@@ -583,7 +583,8 @@ class Container:
             await asyncio.wait(background, timeout=SETTLE_SECONDS)
         until, services = loop.time() + DRAIN_SECONDS, vars(self.services)
         await self.timeout_budget.settle(timedelta(seconds=DRAIN_SECONDS))
-        started = self._starting is not None and self._starting.done() and self._starting.exception() is None
+        starting = None if self._starting is None else self._starting.task
+        started = starting is not None and starting.done() and starting.exception() is None
         captures = self.services.captures if started and self.capturing and self.background else None
         if captures is not None and captures.works:
             left = max(0.0, until - loop.time())

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.recall.world import ANA, MEMORIES, NOW, HeldStorage, StillClock, embedder, embedding, keep, put
+from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Memory
@@ -148,6 +149,24 @@ class TestRanking:
         assert (await first).hits == ()
         assert [hit.key for hit in (await second).hits] == ["new"]
         await follower.close()
+
+    async def test_each_question_waits_its_time_for_a_look_that_others_began(
+        self, search: Retriever, storage: HeldStorage
+    ):
+        """While the storage does not answer, no question waits for another one's look without end."""
+        await keep(storage, search, "tea")
+        storage.go.clear()
+
+        async def ask() -> list[str]:
+            async with AnswerTimeout(0.01):
+                return await keys(search)
+
+        asked = [asyncio.create_task(ask()) for _ in range(5)]
+        done, _ = await asyncio.wait(asked, timeout=10)
+        storage.go.set()
+
+        assert len(done) == 5
+        assert {type(task.exception()) for task in done} == {TimeoutError}
 
     async def test_a_cancelled_load_goes_on(self, search: Retriever, storage: HeldStorage):
         """A turn that gave up leaves the loading to be found by the next."""

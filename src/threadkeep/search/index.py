@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from cachetools import LRUCache
 
+from threadkeep.concurrency import SharedTask
 from threadkeep.ids import digest
 from threadkeep.memories.codec import is_memory_namespace, memory_of
 from threadkeep.search.conversations import Conversations, traits_of
@@ -447,8 +448,8 @@ class CachedIndex:
         published: Its latest snapshot; ``None`` before the first load.
         nbytes: The size of the index after its last change.
         keying: Held while the keys of its statements are computed.
-        running: The task that reads new changes now.
-        waiting: The task after it, shared by all callers that came since.
+        running: What reads new changes now.
+        waiting: What reads them after it, shared by all callers that came since.
         sample: Some of the vectors, shape ``(n, dims)``, if a vector engine has all of them; else ``None``.
     """
 
@@ -457,8 +458,8 @@ class CachedIndex:
     published: Published | None = None
     nbytes: int = 0
     keying: asyncio.Lock = field(default_factory=asyncio.Lock)
-    running: asyncio.Task[None] | None = None
-    waiting: asyncio.Task[None] | None = None
+    running: SharedTask[None] | None = None
+    waiting: SharedTask[None] | None = None
     sample: NDArray[np.float32] | None = None
 
     @property
@@ -469,7 +470,7 @@ class CachedIndex:
     @property
     def idle(self) -> bool:
         """Whether no task reads new changes, or is about to."""
-        return self.waiting is None and (self.running is None or self.running.done())
+        return self.waiting is None and (self.running is None or self.running.task.done())
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.concurrency import AnswerTimeout, asking
+from threadkeep.concurrency import AnswerTimeout, SharedTask, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
@@ -494,7 +494,7 @@ class Retriever:
             return entry  # the common case
         # A round that has begun may have read before this call; the next one is shared by all waiting callers,
         # and goes on if this caller gives up.
-        await asyncio.shield(self._round(entry))
+        await self._round(entry).wait()
         return entry
 
     async def _is_current(self, entry: CachedIndex) -> bool:
@@ -506,18 +506,18 @@ class Retriever:
         changes = await self._storage.changes(entry.partition, published.position)
         return changes.position == published.position == entry.position and not changes.reset
 
-    def _round(self, entry: CachedIndex) -> asyncio.Task[None]:
+    def _round(self, entry: CachedIndex) -> SharedTask[None]:
         """Return the next round of reading changes, which has not begun yet."""
-        if entry.waiting is None or entry.waiting.done():
-            entry.waiting = asyncio.create_task(self._follow(entry, entry.running))
-            self._tasks.add(entry.waiting)
-            entry.waiting.add_done_callback(self._done)
+        if entry.waiting is None or entry.waiting.task.done():
+            entry.waiting = SharedTask(self._follow(entry, entry.running))
+            self._tasks.add(entry.waiting.task)
+            entry.waiting.task.add_done_callback(self._done)
         return entry.waiting
 
-    async def _follow(self, entry: CachedIndex, before: asyncio.Task[None] | None) -> None:
+    async def _follow(self, entry: CachedIndex, before: SharedTask[None] | None) -> None:
         """Bring *entry* up to date, after the round *before* this one."""
-        if before is not None and not before.done():
-            await asyncio.wait([before])
+        if before is not None and not before.task.done():
+            await before.until_ended()
         entry.running, entry.waiting = entry.waiting, None
         await self._catch_up(entry)
 
