@@ -106,7 +106,7 @@ def create_app(
         RateLimiter(settings.max_turns_per_minute),
         Cursors(store),
         ApiKeys(store, clock),
-        Suspensions(store, clock),
+        Suspensions(store, clock, tk.app.timeout_budget),
         sessions,
         registry.metrics,
         monitor,

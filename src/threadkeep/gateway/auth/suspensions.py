@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
 
-from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import StorageError
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import NAMESPACE
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
     from threadkeep.clock import Clock
+    from threadkeep.concurrency import TimeoutBudget
     from threadkeep.identity import Owner
 
 CACHE_SECONDS: Final = 2.0
@@ -26,9 +26,12 @@ CACHE_SECONDS: Final = 2.0
 
 _SUSPENDED: Final = ("threadkeep", "gateway", "suspended")
 _CHANGE: Final = "last_suspension"
-_WAIT_SECONDS: Final = 1.0
-_PATIENCE_SECONDS: Final = 0.1
-"""How long a request waits for changes to be read; where the storage takes longer, they count for later requests."""
+_TIMEOUT: Final = timedelta(seconds=1.7)
+"""Of which the first caller waits a second for what is known of no owner yet."""
+
+_LEAST: Final = timedelta(seconds=0.1)
+"""How long such a caller waits while the storage does not answer."""
+
 _OWNERS: Final = 100_000
 
 
@@ -48,15 +51,16 @@ class Suspensions:
     Args:
         store: Keeps them.
         clock: The time.
+        budget: How long a request waits for the store; what takes longer counts as soon as it is read.
     """
 
-    def __init__(self, store: BaseStore, clock: Clock) -> None:
+    def __init__(self, store: BaseStore, clock: Clock, budget: TimeoutBudget) -> None:
         self._store = store
         self._clock = clock
+        self._budget = budget
         self._known: LRUCache[Owner, _Known] = LRUCache(_OWNERS)
         self._change = ""
         self._checked = float("-inf")
-        self._looking: asyncio.Task[None] | None = None
 
     async def suspend(self, owner: Owner, *, by: str, reason: str) -> None:
         """Refuse every request of *owner* from now on."""
@@ -88,32 +92,30 @@ class Suspensions:
         known, change = self._known.get(owner), self._change
         if known is None or known.change != change:
             try:
-                found = await self._read(_SUSPENDED, _key(owner))
+                known = await self._budget.wait(self._read_owner(owner, change), timeout=_TIMEOUT, least=_LEAST)
             except (StorageError, TimeoutError) as error:
-                log.warning("The suspension of an owner could not be read: %s", error)
+                log.warning("The suspension of an owner could not be read: %s", str(error) or "it took too long")
                 return known is not None and known.suspended
-            known = self._known[owner] = _Known(found is not None, change)
         return known.suspended
 
     async def _look_for_changes(self) -> None:
         now = time.monotonic()
-        if now - self._checked < CACHE_SECONDS or (self._looking is not None and not self._looking.done()):
+        if now - self._checked < CACHE_SECONDS:
             return
         self._checked = now
-        self._looking = asyncio.create_task(self._read_change(), name="suspensions")
-        await asyncio.wait((self._looking,), timeout=_PATIENCE_SECONDS)
-
-    async def _read_change(self) -> None:
         try:
-            item = await self._read(NAMESPACE, _CHANGE)
+            await self._budget.wait(self._read_change())
         except (StorageError, TimeoutError) as error:
             log.warning("Suspensions could not be read: %s", str(error) or "it took too long")
-            return
+
+    async def _read_change(self) -> None:
+        item = await self._store.aget(NAMESPACE, _CHANGE)
         self._change = "" if item is None else item.value["change"]
 
-    async def _read(self, namespace: tuple[str, ...], key: str) -> Any:
-        async with AnswerTimeout(_WAIT_SECONDS):
-            return await self._store.aget(namespace, key)
+    async def _read_owner(self, owner: Owner, change: str) -> _Known:
+        item = await self._store.aget(_SUSPENDED, _key(owner))
+        known = self._known[owner] = _Known(item is not None, change)
+        return known
 
     async def _announce(self, owner: Owner, *, suspended: bool) -> None:
         change = new_id()
