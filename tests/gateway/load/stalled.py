@@ -133,6 +133,8 @@ class Stall:
         assert bench.postgres is not None
         await asyncio.sleep(before)
         await self._until_all_kept(since=0.0)
+        async with httpx.AsyncClient(base_url=gateway.origin, timeout=30) as client:
+            await client.get("/readyz")  # the first request for a route builds it, and those before it
         bench.postgres.pause()
         self._stopped, began = True, monotonic()
         try:
