@@ -7,7 +7,7 @@ import json
 import operator
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +57,20 @@ def asking(saver: Any) -> Any:
     graph = StateGraph(Asked)
     graph.add_node("inner", inner.compile())
     graph.add_edge(START, "inner")
+    return graph.compile(checkpointer=saver)
+
+
+class Words(TypedDict):
+    words: Annotated[list[str], operator.add]
+
+
+def asking_thrice(saver: Any) -> Any:
+    """Compile a graph in which one of two nodes beside each other asks three questions."""
+    graph = StateGraph(Words)
+    graph.add_node("ask", lambda _: {"words": [interrupt(text) for text in ("one?", "two?", "three?")]})
+    graph.add_node("beside", lambda _: {"words": ["other"]})
+    graph.add_edge(START, "ask")
+    graph.add_edge(START, "beside")
     return graph.compile(checkpointer=saver)
 
 
@@ -129,6 +143,32 @@ class TestCopying:
 
                 assert (there.state, again.state) == ("copied", "present")
                 assert history(asking(back), config_of("1")) == history(asking(tk.checkpointer), config_of("1"))
+
+    @pytest.mark.parametrize("stock_kind", ["memory", "sqlite"])
+    async def test_repeating_changes_nothing_of_a_thread_that_went_on(self, tmp_path: Path, stock_kind: str):
+        """Answers that were given since stay, one by one; going back, they are added to what is there."""
+        with ExitStack() as stack:
+            database = SqliteSaver.from_conn_string(str(tmp_path / "stock.sqlite3"))
+            stock: Any = InMemorySaver() if stock_kind == "memory" else stack.enter_context(database)
+            asking_thrice(stock).invoke({"words": ["a"]}, config_of("1"))
+            async with threadkeep.open("memory://", embedder="none") as tk:
+                assert tk.checkpointer is not None
+                ours = asking_thrice(tk.checkpointer)
+                await copy_thread(stock, tk.checkpointer, "1")
+                asking_thrice(stock).invoke(Command(resume="b"), config_of("1"))
+                assert (await copy_thread(stock, tk.checkpointer, "1")).state == "copied"
+                last: Any = None
+                for word in "cd":
+                    last = await ours.ainvoke(Command(resume=word), config_of("1"))
+
+                    again = await copy_thread(stock, tk.checkpointer, "1")
+                    assert again.state == "present"
+                    assert history(ours, config_of("1")) == history(asking_thrice(tk.checkpointer), config_of("1"))
+                back = await copy_thread(tk.checkpointer, stock, "1")
+
+                assert (last["words"], back.state) == (["a", "b", "c", "d", "other"], "copied")
+                assert history(asking_thrice(stock), config_of("1")) == history(ours, config_of("1"))
+                assert (await copy_thread(tk.checkpointer, stock, "1")).state == "present"
 
     async def test_one_that_was_interrupted_goes_on(self, monkeypatch: pytest.MonkeyPatch):
         stock = InMemorySaver()

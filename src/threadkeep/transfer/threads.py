@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequen
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import ormsgpack
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.identity import Owner
     from threadkeep.ids import ThreadId
+
+_INPUT_TASK: Final = "00000000-0000-0000-0000-000000000000"
+"""The task of what a run was given, such as an answer that names no question."""
+
+_QUESTION: Final = "__interrupt__"
+_ANSWERS: Final = "__resume__"
 
 SaverT = TypeVar("SaverT", bound="BaseCheckpointSaver[Any]")
 
@@ -140,54 +146,90 @@ async def copy_thread(
     source, target = raw(source), raw(target)
     found = await list_checkpoints(source, thread_id)
     there = {_address(one): one for one in await list_checkpoints(target, thread_id)}
-    missing = [one for one in found if not _is_same(one, there.get(_address(one)))]
+    missing = [one for one in found if _lacks(there.get(_address(one)), one)]
     for one in missing:
         _, namespace, _ = _address(one)
         parent = _configurable(one.parent_config).get("checkpoint_id") if one.parent_config else None
         named = {"checkpoint_id": parent} if parent else {}
         config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, **named}}
-        await _put(target, config, one)
+        await _put(target, config, one, there.get(_address(one)))
     read = {_address(one): one for one in await list_checkpoints(target, thread_id)} if missing else there
-    wrong = [_address(one)[2] for one in found if not _is_same(one, read.get(_address(one)))]
+    wrong = [_address(one)[2] for one in missing if not _holds(read.get(_address(one)), one)]
     if wrong:
         msg = f"{len(wrong)} checkpoints of a thread are not read as they were written, {wrong[0]} for example."
         raise StorageError(msg, thread_id=thread_id, checkpoint_ids=tuple(wrong))
     return CopiedThread(thread_id, len(found), "copied" if missing else "present")
 
 
-async def _put(target: BaseCheckpointSaver[Any], config: RunnableConfig, one: CheckpointTuple) -> None:
+async def _put(
+    target: BaseCheckpointSaver[Any], config: RunnableConfig, one: CheckpointTuple, there: CheckpointTuple | None
+) -> None:
+    """Write *one* with its writes, or what *there* lacks of them, in the calls by which LangGraph writes them."""
     checkpoint, versions = one.checkpoint, one.checkpoint["channel_versions"]
-    by_task: dict[str, list[tuple[str, Any]]] = {}
-    for task_id, channel, value in one.pending_writes or ():
-        by_task.setdefault(task_id, []).append((channel, value))
     after: RunnableConfig = {"configurable": {**_configurable(config), "checkpoint_id": checkpoint["id"]}}
+    present: Mapping[str, Sequence[tuple[str, Any]]] = {} if there is None else _by_task(there)
+    calls: list[tuple[list[tuple[str, Any]], str, str]] = []
+    for number, (task_id, writes) in enumerate(_by_task(one).items()):
+        lacking = [write for write in writes if write not in present.get(task_id, ())]
+        special = [[write] for write in lacking if write[0] in WRITES_IDX_MAP]
+        plain = [write for write in lacking if write[0] not in WRITES_IDX_MAP]
+        # The paths give their order.
+        calls += [(each, task_id, f"{number:06}") for each in (*special, plain) if each]
 
     def put() -> None:
         target.put(config, checkpoint, one.metadata, versions)
-        for number, (task_id, writes) in enumerate(by_task.items()):
-            target.put_writes(after, writes, task_id, f"{number:06}")  # their order is that of the paths
+        for call in calls:
+            target.put_writes(after, *call)
 
     try:
         await target.aput(config, checkpoint, one.metadata, versions)
     except NotImplementedError:
         await asyncio.to_thread(put)
         return
-    for number, (task_id, writes) in enumerate(by_task.items()):
-        await target.aput_writes(after, writes, task_id, f"{number:06}")
+    for call in calls:
+        await target.aput_writes(after, *call)
 
 
-def _is_same(one: CheckpointTuple, other: CheckpointTuple | None) -> bool:
-    """Return whether two checkpoints say the same; writes may be in another order of tasks, or answers first."""
-    return (
-        other is not None
-        and one.checkpoint == other.checkpoint
-        and _by_task(one) == _by_task(other)
-        and dict(one.metadata).items() <= dict(other.metadata).items()
-    )
+def _is_same_state(one: CheckpointTuple, other: CheckpointTuple) -> bool:
+    """Return whether two checkpoints are the same, but for what was written to them."""
+    return one.checkpoint == other.checkpoint and dict(one.metadata).items() <= dict(other.metadata).items()
 
 
-def _by_task(one: CheckpointTuple) -> Mapping[str, Sequence[Any]]:
-    by_task: dict[str, list[Any]] = {}
+def _holds(there: CheckpointTuple | None, one: CheckpointTuple) -> bool:
+    """Return whether *there* is *one* with every write of it."""
+    if there is None or not _is_same_state(one, there):
+        return False
+    present = _by_task(there)
+    return all(write in present.get(task_id, ()) for task_id, writes in _by_task(one).items() for write in writes)
+
+
+def _lacks(there: CheckpointTuple | None, one: CheckpointTuple) -> bool:
+    """Return whether *there* is not all of *one*; of a thread that went on since, its own writes count."""
+    if there is None or not _is_same_state(one, there):
+        return True
+    wanted, present = {**_by_task(one)}, {**_by_task(there)}
+    input_wanted, input_present = wanted.pop(_INPUT_TASK, ()), present.pop(_INPUT_TASK, ())
+    if any(not _covers(wanted.get(task_id, ()), write) for task_id, writes in present.items() for write in writes):
+        return False
+    return wanted != present or (bool(input_wanted) and not input_present)
+
+
+def _covers(writes: Sequence[tuple[str, Any]], write: tuple[str, Any]) -> bool:
+    """Return whether *writes* say what *write* says, or what a node wrote later in its place.
+
+    A node that is resumed writes its next question over the one before, and all of its answers over those before.
+    """
+    channel, value = write
+    if channel == _QUESTION:
+        return any(other == channel for other, _ in writes)
+    if channel != _ANSWERS or not isinstance(value, list):
+        return write in writes
+    answers = cast("list[object]", value)
+    return any(other == channel and more[: len(answers)] == answers for other, more in writes if isinstance(more, list))
+
+
+def _by_task(one: CheckpointTuple) -> Mapping[str, Sequence[tuple[str, Any]]]:
+    by_task: dict[str, list[tuple[str, Any]]] = {}
     for task_id, channel, value in sorted(one.pending_writes or (), key=lambda write: WRITES_IDX_MAP.get(write[1], 0)):
         by_task.setdefault(task_id, []).append((channel, value))
     return by_task
