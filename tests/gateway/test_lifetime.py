@@ -158,7 +158,7 @@ class TestDisconnects:
         self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch
     ):
         """The run goes on, and its reply is in the thread."""
-        monkeypatch.setattr("threadkeep.gateway.serve.STALLED_SECONDS", 0.3)
+        monkeypatch.setattr("threadkeep.gateway.http_protocol.STALLED_SECONDS", 0.3)
         gateway = open_gateway(ScriptedModel(replies=(["x" * 10_000] * 2_000,)))
         host, port = gateway.origin.removeprefix("http://").split(":")
         body = b'{"message": "Hello", "thread_id": "t"}'
@@ -171,7 +171,7 @@ class TestDisconnects:
             run = next(iter(gateway.runs._runs.values()))
             await until(lambda: run.status == "done" and run.readers == 0)
 
-        monkeypatch.setattr("threadkeep.gateway.serve.STALLED_SECONDS", STALLED_SECONDS)
+        monkeypatch.setattr("threadkeep.gateway.http_protocol.STALLED_SECONDS", STALLED_SECONDS)
         async with gateway.client() as client:
             messages = (await client.get("/threads/t/messages")).json()["messages"]
         assert len(messages[-1]["text"]) == 20_000_000

@@ -20,8 +20,8 @@ import threadkeep
 from threadkeep.gateway import idempotency
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth import USER_SCOPES
+from threadkeep.gateway.http_protocol import GatewayProtocol
 from threadkeep.gateway.principals import Principal
-from threadkeep.gateway.serve import GatewayProtocol
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.identity import Owner
 from threadkeep.ids import short_digest

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 import threadkeep
@@ -35,7 +34,7 @@ from threadkeep.errors import (
 )
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.issuers import is_loopback
-from threadkeep.gateway.events import STALLED_SECONDS
+from threadkeep.gateway.http_protocol import GatewayProtocol
 from threadkeep.gateway.metrics import export_metrics, require_port
 from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.observability import log, use_log_format
@@ -69,32 +68,6 @@ _FORGIVEN_SECONDS: Final = 120.0
 """After so long without a death, the next process is replaced at once."""
 
 _log: Final = logging.getLogger("uvicorn.error")
-
-
-class GatewayProtocol(HttpToolsProtocol):
-    """An HTTP connection.
-
-    It is closed if the client reads nothing of what waits for it for 30 seconds.
-    """
-
-    _stalled: asyncio.TimerHandle | None = None
-
-    @override
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
-
-    @override
-    def resume_writing(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-        super().resume_writing()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-        super().connection_lost(exc)
 
 
 class GatewayProcesses(Multiprocess):
