@@ -172,5 +172,6 @@ def _name(owner: int) -> str:
 
 
 def _opened(url: str, megabytes: int) -> Any:
-    settings = Settings.load(index_megabytes=megabytes, capture="off")
+    wait = int(PATIENT.total_seconds() * 1000)
+    settings = Settings.load(index_megabytes=megabytes, capture="off", postgres_wait_ms=wait)
     return threadkeep.open(url, settings=settings, embedder=HashingEmbedder(dims=DIMS))
