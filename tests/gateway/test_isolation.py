@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
@@ -38,10 +38,19 @@ def filled(template: str, named: dict[str, Any]) -> str:
     return template.format(**{name: quote(str(value), safe="") for name, value in named.items()})
 
 
+def replaced(value: Any, names: dict[str, str]) -> Any:
+    """Return JSON with other texts in place of those that *names* has."""
+    if isinstance(value, dict):
+        return {key: replaced(part, names) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [replaced(part, names) for part in cast("list[Any]", value)]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
 class Fuzzer:
     """Makes requests for the routes of an application, with values of a pool.
 
-    Where the address names what is *foreign*, ``twin`` is the address of something that does not exist.
+    Where the address names what is *foreign*, ``twin`` is the same request about something that does not exist.
     """
 
     def __init__(
@@ -77,13 +86,16 @@ class Fuzzer:
             if self._chance.random() < 0.6
         }
         made: dict[str, Any] = {"method": method, "url": filled(template, named), "params": query, "headers": headers}
-        if any(value in self._foreign for value in named.values()) and "Idempotency-Key" not in headers:
-            made["twin"] = filled(template, dict.fromkeys(named, ABSENT))
         content = operation.get("requestBody", {}).get("content", {})
         if "application/json" in content:
             made["json"] = self._value(content["application/json"]["schema"], "")
         elif content:
             made["content"] = "\n".join(self._chance.choices(self._pool["line"], k=3))
+        if any(value in self._foreign for value in named.values()) and "Idempotency-Key" not in headers:
+            absent = {str(value): ABSENT for value in named.values()}
+            made["twin"] = {**made, "url": filled(template, dict.fromkeys(named, ABSENT))}
+            if "json" in made:  # a body that names the thread of the address does so in both
+                made["twin"]["json"] = replaced(made["json"], absent)
         return made
 
     def _value(self, schema: dict[str, Any], name: str) -> Any:
@@ -190,7 +202,7 @@ async def attacked(gateway: GatewayWorld, provider: OidcProvider, second: OidcPr
                 answer = await client.request(**made)
                 statuses.add(answer.status_code)
                 if twin is not None and answer.status_code == 404:
-                    other = await client.request(**{**made, "url": twin})
+                    other = await client.request(**twin)
                     assert (other.status_code, problem_of(other)) == (404, problem_of(answer)), made
                     twins += 1
                 assert answer.status_code < 500, (made, answer.text)
