@@ -77,6 +77,9 @@ class TestSentences:
             "10.0.0.1 - - I live in Rome",
             'Traceback (most recent call last):\n  File "a.py", line 3\nValueError: I live in Rome',
             "$ echo I live in Rome",
+            "tell -v --as I live in Rome",
+            "rdfind home -name I live in Rome",
+            "at Home.<anonymous> (/srv/I live in Rome.js:12:7)",
             "const home = 'I live in Rome';",
             '{"text": "I live in Rome"}',
             "SELECT * FROM homes WHERE name = 'I live in Rome'",
@@ -120,6 +123,10 @@ class TestSentences:
     def test_a_text_that_is_asked_about_is_not_theirs(self, text: str, expected: list[str]):
         """Where the first or last paragraph asks about one, the others are it; if both do, nobody can tell."""
         assert sentences(text) == expected
+
+    def test_a_command_within_a_sentence_is_kept(self):
+        said = "We build the firmware with ninja -j 8."
+        assert sentences(said) == [said]
 
     def test_titles_are_kept(self):
         """What is called something is no quotation."""

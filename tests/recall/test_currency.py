@@ -114,6 +114,22 @@ class TestFindEarlier:
 
         assert find_earlier(memories, alike) == {0: 17}
 
+    def test_a_return_outdates_what_was_said_in_between(self):
+        memories = told(
+            "The choir meets in the chapel.", "We rehearse at the school.", "The choir is back in the chapel."
+        )
+        alike = np.array([[1, 0.35, 0.7], [0.35, 1, 0.35], [0.7, 0.35, 1]], np.float32)
+
+        assert find_earlier(memories, alike) == {0: 2, 1: 2}
+
+    def test_a_statement_that_is_no_return_outdates_nothing_in_between(self):
+        memories = told(
+            "The choir meets in the chapel.", "We rehearse at the school.", "The choir sings in the chapel."
+        )
+        alike = np.array([[1, 0.35, 0.7], [0.35, 1, 0.35], [0.7, 0.35, 1]], np.float32)
+
+        assert 1 not in find_earlier(memories, alike)
+
     def test_statement_without_a_mark_of_change_needs_more(self):
         """Of two that are as near, only what was done replaces what was said before."""
         assert find_earlier(told("My notes are in Notion.", "Went with Obsidian."), cosines(2, 0.35)) == {0: 1}

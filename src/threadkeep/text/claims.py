@@ -48,6 +48,9 @@ _CHANGE: Final = re.compile(
 _ADDS: Final = re.compile(
     r"""(?ix)\b(?:also|(?<!gone\ )too(?=\W*$|[,;])|as\ well|another|additionally|besides|beside\ that|on\ top\ of|in\ addition|both|other|second\ (?:one|job|home)|and\ (?:a|an|my|our|the)\ \w+(?:,|\ called)|auch|außerdem|zusätzlich|noch\ ein\w*|aussi|également|en\ plus|un\ autre|une\ autre|también|además|otr[oa]|também|além|outr[oa]|anche|inoltre|un\ altr[oa])\b"""
 )
+_RETURNS: Final = re.compile(
+    r"""(?ix)\b(?:again|back|once\ more|return(?:s|ed|ing)?|revert(?:s|ed)?|as\ before|reinstat\w+|restored|wieder|zurück|de\ nouveau|à\ nouveau|otra\ vez|de\ nuevo|vuelv\w+|volv\w+|vuelto|de\ novo|outra\ vez|de\ volta|volt(?:ei|ou|a|o|amos|aram)|di\ nuovo)\b"""
+)
 _ABOUT_NOTHING: Final = frozenset(
     [
         "said",
@@ -236,6 +239,12 @@ def change_in(text: str) -> Change | None:
 def adds_to_it(text: str) -> bool:
     """Return whether *text* adds to what was said: ``also``, ``another``."""
     return len(text) <= _MAX_CHARACTERS and _ADDS.search(straight(text)) is not None
+
+
+@lru_cache(maxsize=4096)
+def returns(text: str) -> bool:
+    """Return whether *text* tells that something is again as it was: ``back``, ``once more``."""
+    return len(text) <= _MAX_CHARACTERS and _RETURNS.search(straight(text)) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -42,13 +42,14 @@ _BULLET: Final = re.compile(r"^\s{0,12}(?:[-*•‣–]|\(?\d{1,2}[.)])\s+")
 _LOG: Final = re.compile(
     r"""(?x)^\s{0,8}\[?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d\b|\d{1,3}(?:\.\d{1,3}){3}\b
         |(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|PANIC)\b[\]:\s]
-        |Traceback\ \(|File\ "|at\ [\w.$<>]+\(|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
+        |Traceback\ \(|File\ "|at\ [\w.$<>]+(?:\(|\ \([^)]{1,200}:\d+\))|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
 )
 _CODE: Final = re.compile(
     r"""(?x)^\s{0,8}(?:
         (?:def|class|import|from|return|const|let|var|function|public|private|static|async|await|elif|fn|func|package|namespace|export)
             \ [^\s,]{1,80}\s{0,3}(?:[=({:;.*<]|import\b|$)
         | (?:SELECT|INSERT\ INTO|UPDATE|DELETE\ FROM|CREATE\ (?:TABLE|INDEX))\ | \#include | </?\w+[^>]{0,200}> | [{}\[\]();]+\s{0,4}$
+        | (?!(?:i|we|my|our|use|using|prefer)\ )[a-z][\w.-]{1,30}(?:\ [\w.-]{1,30})?\ --?[A-Za-z][\w-]{0,30}[\ =]\S
         | "?[\w.-]{1,60}"?\s{0,3}[:=]\s{0,3}[\[{"'] | // | /\* | \#!)"""
 )
 _COMMANDED: Final = re.compile(r"/[A-Za-z]{2,30}\s")
