@@ -538,6 +538,34 @@ class TestThreadsFrom:
             assert (await saver.aget_tuple(config)) == first
             assert before > len([*stock.list(None)])
 
+    @pytest.mark.parametrize("gone_by", ["erasing", "erasing before", "deleting", "pruning"])
+    def test_what_was_removed_here_does_not_come_back(self, stock: InMemorySaver, tmp_path: Path, gone_by: str):
+        """In the same process and in the next; the other checkpointer still has it."""
+        config: Any = {"configurable": {"thread_id": "1", "user_id": "ana@x.org"}}
+        for turn in ("first", "again"):
+            with threadkeep.open(f"sqlite:///{tmp_path}/m.db", embedder="none", threads_from=stock) as tk:
+                if gone_by == "erasing before" and turn == "first":
+                    tk.sync.memories.remember("I like tea.", owner="ana@x.org")
+                else:
+                    self.talk(tk, tk.checkpointer, "And I work at Acme.", "ana@x.org")
+                    tk.sync.drain()
+                match gone_by, turn:
+                    case "deleting", "first":
+                        tk.sync.threads.delete(["1"], owner="ana@x.org")
+                    case "pruning", "first":
+                        tk.sync.threads.prune(["1"], owner="ana@x.org", latest=1)
+                    case _, "first":
+                        tk.sync.owners.erase("ana@x.org")
+                    case _:
+                        pass
+                saver: Any = tk.checkpointer
+                kept = [*saver.list(config)]
+        before = {one.checkpoint["id"] for one in stock.list(config)}
+        assert before.isdisjoint(one.checkpoint["id"] for one in kept)
+        if gone_by != "pruning":
+            said = [message.text for message in kept[0].checkpoint["channel_values"]["messages"]]
+            assert said[0] == "And I work at Acme."
+
     @pytest.mark.parametrize(("user", "thread"), [("bob@x.org", "1"), ("ana@x.org", "of no owner")])
     def test_another_owners_thread_stays_where_it_is(self, stock: InMemorySaver, user: str, thread: str):
         """Nothing of it is copied or shown, and the thread is not bound."""

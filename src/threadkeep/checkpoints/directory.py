@@ -169,6 +169,11 @@ class ThreadDirectory:
         """Return the owner's epoch: another one once the owner was erased."""
         return (await self._storage.position(owner.partition)).epoch
 
+    async def was_erased(self, *partitions: Partition) -> bool:
+        """Return whether one of *partitions* was erased at any time, whatever was written to it since."""
+        first, *epochs = [(await self._storage.position(one)).epoch for one in (_NEVER_WRITTEN, *partitions)]
+        return any(epoch != first for epoch in epochs)
+
     async def enter(self, owner: Owner, thread_id: str, *, scoped: bool, epoch: str | None) -> None:
         """List a thread of *owner*; it may be listed already.
 

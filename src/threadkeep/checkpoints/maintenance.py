@@ -238,6 +238,11 @@ class Maintenance:
         """
         await self.owners.bind(self._thread(thread_id), owner, epoch=None, scoped=self.owner is not None)
 
+    async def was_removed(self, thread_id: str, owner: Owner | None) -> bool:
+        """Return whether the thread was deleted here at any time, or *owner* was erased."""
+        thread = self._thread(thread_id)
+        return await self.directory.was_erased(thread.partition, *([] if owner is None else [owner.partition]))
+
     async def delete(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
         thread = self._thread(thread_id)

@@ -260,7 +260,7 @@ class ThreadSource:
         self._owner_key = owner_key
 
     async def move_in(self, target: ThreadkeepCheckpointer, thread_id: ThreadId, owner: Owner | None) -> None:
-        """Copy a thread into *target*; what is there already stays.
+        """Copy a thread into *target*, unless it went on there, or was deleted there, or *owner* was erased.
 
         Raises:
             OwnerMismatchError: The thread belongs to another owner than *owner*, or to none.
@@ -269,10 +269,14 @@ class ThreadSource:
         if not found:
             return
         there = {_address(one)[2] for one in await list_checkpoints(raw(target), thread_id)}
-        if _address(found[-1])[2] in there:
+        copied = {_address(one)[2] for one in found}
+        if _address(found[-1])[2] in there or not there <= copied:
             return
         if owner is not None:
             self._require_owner(found, thread_id, owner)
+        if await target.run(target.maintenance.was_removed(thread_id, owner)):
+            return
+        if owner is not None:
             await target.run(target.maintenance.bind(thread_id, owner))
         await copy_thread(self._saver, target, thread_id)
 
