@@ -211,7 +211,6 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     async def _perform(self, plan: CallPlan) -> list[Result]:
         services = await self._connect()
-        _require_wanted(services, plan.writes.values())
         results: list[Result] = [None] * plan.size
         read: list[StoredItem] = []
         if plan.reads:
@@ -412,15 +411,17 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
 def _require_wanted(services: Services, writes: Iterable[ItemWrite]) -> None:
     """Refuse to put a memory or a summary of an owner who has opted out; deletes and other items are as usual."""
-    for ref, value in ((write.ref, write.value) for write in writes):
-        if value is not None and is_changed(Put(ref.namespace, ref.key, value)):
-            owner = owner_in(ref.namespace)
-            if owner is not None:
-                services.opt_outs.require_wanted(owner)
+    for write in writes:
+        if write.value is None or write.ref.partition.kind != "owner":
+            continue
+        owner = owner_in(write.ref.namespace)
+        if owner is not None and is_changed(Put(write.ref.namespace, write.ref.key, write.value)):
+            services.opt_outs.require_wanted(owner)
 
 
 async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[Batch]:
     """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
+    _require_wanted(services, writes.values())
     texts: dict[Ref, list[str]] = {}
     row_of: dict[str, int] = {}
     owned: dict[Partition, None] = {}
