@@ -19,6 +19,7 @@ import tempfile
 import types
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import cache
 from multiprocessing import forkserver, reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -61,12 +62,17 @@ def forked_python(folder: Path) -> Path:
 
     It forks from where :func:`start_python` does. What it forked outlives it if it is killed.
     """
-    forkserver.set_forkserver_preload(PRELOADED)
-    forkserver.ensure_running()
+    _await_forkserver()
     command = folder / "forked-python"
     command.write_text(f'#!/bin/sh\nexec {shlex.join(forking_command(_forkserver()._forkserver_address))} "$@"\n')
     command.chmod(0o700)
     return command
+
+
+@cache
+def _await_forkserver() -> None:
+    """Wait until the process that programs fork from has imported everything: a program may be given less time."""
+    start_python("-c", "").wait()
 
 
 def _fork() -> None:
