@@ -39,8 +39,8 @@ web-api: $(READY) ## Write the types of the web page's client from the gateway's
 test test-fast test-pythons soak: export PYTHONDONTWRITEBYTECODE =
 
 # Tests wait for servers and processes more than half of their time: five workers keep the two cores of CI at work. A
-# test that fails runs once more: the summary names it as RERUN, and one that fails twice fails the run. `make soak` runs
-# no test again.
+# test that fails runs once more: the summary names it as RERUN, and one that fails twice, or ends its worker, fails the
+# run. `make soak` runs no test again.
 test: $(READY) ## Run every test
 	@$(BIN)/python -m pytest -q -n 5 --dist worksteal --durations=20 --reruns 1 --rerun-show-tracebacks -r fEsR -m "not soak" $(ARGS)
 

@@ -111,6 +111,20 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["forkserver"] = node.config.stash.get(PROGRAMS, None)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Count the failures of a test in its worker, which runs it again by itself.
+
+    A worker of pytest-rerunfailures would tell the process that it belongs to, byte by byte, of every test before it
+    begins: that takes as long as a short test. It is for tests that end their worker; these fail at once.
+    """
+    config: Any = session.config
+    if hasattr(config, "workerinput") and hasattr(config, "failures_db"):
+        from pytest_rerunfailures import StatusDB
+
+        config.failures_db.sock.close()
+        config.failures_db = StatusDB()
+
+
 def _is_usable(folder: Path) -> bool:
     if not os.access(folder, os.W_OK | os.X_OK) or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
