@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
@@ -63,6 +64,15 @@ class TestWorkers:
             pytest.skip("runs in a worker of `make test`")
 
         assert multiprocessing.parent_process() is not None
+
+    @pytest.mark.slow
+    def test_a_worker_counts_failures_by_itself(self, request: pytest.FixtureRequest):
+        """No test waits for an answer of the process that the worker belongs to."""
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            pytest.skip("runs in a worker of `make test`")
+
+        config: Any = request.config
+        assert not hasattr(config.failures_db, "sock")
 
 
 class TestMissing:
