@@ -169,6 +169,14 @@ def test_command_prints_a_table_and_the_missed_items(path: Path):
     ]
 
 
+def test_a_block_with_something_is_not_among_the_missed_items(path: Path):
+    report = CliRunner().invoke(app, ["eval", "personal", "--data", str(path), "--part", "facts", "--json", "--show"])
+
+    missed = [figure for one in json.loads(report.stdout)["missed"] for figure in one["figures"]]
+    assert missed.count("in_block") == 1
+    assert "block_empty" not in missed
+
+
 @pytest.mark.parametrize("content", ["[]", '{"facts": 1}', "facts"])
 def test_other_files_are_refused(tmp_path: Path, content: str):
     """The message names the file."""

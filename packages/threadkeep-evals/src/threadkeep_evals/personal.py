@@ -112,6 +112,7 @@ def run_personal(
 
 _FEWER_IS_BETTER: Final = frozenset(
     {
+        "block_empty",
         "stale_as_fact",
         "pasted_as_user",
         "true_as_earlier",
