@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.gateway.world import (
 )
 from threadkeep.gateway import idempotency
 from threadkeep.gateway import runs as gateway_runs
+from threadkeep.gateway.idempotency import KeptAnswers, RequestKey
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.langgraph.threads import ThreadService
 from threadkeep.testing import Held, ScriptedModel
@@ -247,6 +249,38 @@ class TestKeys:
         assert text_of(rest) == "Once."
         assert "event: reset" in later.text
         assert len(model.prompts) == 1
+
+    async def test_a_key_that_is_claimed_late_is_kept(
+        self, open_gateway: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        """A run begins although the storage does not answer; once it does, every process knows its key."""
+        monkeypatch.setattr(idempotency, "STORAGE_SECONDS", 0.01)
+        gateway, other = open_gateway(url=postgres_url), open_gateway(url=postgres_url)
+        key, request, release = RequestKey("k", "f"), TurnRequest(owner_of("ana"), "t", "Hello"), asyncio.Event()
+        for one in (gateway, other):
+            await one.tk.app.event_loop.run(one.tk.app.connect())
+        gate: Any = gateway.tk.app.storage.gate
+        backend: Any = gateway.tk.app.backend
+        monkeypatch.setattr(gate, "_patience", math.inf)
+
+        async def hold() -> None:
+            async with gate.place():
+                await release.wait()
+
+        loop = gateway.tk.app.event_loop
+        holding = [asyncio.create_task(loop.run(hold())) for _ in range(backend.pool.size)]
+        await until(lambda: gate._free == 0)
+        running = gateway.call(lambda: asyncio.ensure_future(gateway.runs.begin(request, key=key)))
+        await until(running.done)
+        assert not release.is_set()
+        loop.soon(release.set)
+        await asyncio.gather(*holding)
+        answers = KeptAnswers(other.tk, request.owner)
+        async with asyncio.timeout(20):
+            while (kept := await answers.find(key)) is None:
+                await asyncio.sleep(0.01)
+
+        assert kept["run_id"] == running.result().run_id
 
     async def test_the_key_of_a_killed_process_is_free(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """Its claim is renewed no longer, and the message can be sent again."""

@@ -11,7 +11,8 @@ import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
@@ -40,11 +41,15 @@ RENEW_SECONDS: Final = 15.0
 STORAGE_SECONDS: Final = 2.0
 """How long a request asks the storage to write what it need not have; queues of this process do not count."""
 
+_LEAST: Final = timedelta(seconds=0.1)
+"""How long it asks at least, while the storage does not answer others."""
+
 WAIT_SECONDS: Final = 10.0
 """How long a repeated request waits for the answer to the first one."""
 
 _POLL_SECONDS: Final = 0.05
 
+T = TypeVar("T")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -114,6 +119,15 @@ class KeptAnswers:
 
     def __init__(self, tk: Threadkeep, owner: Owner) -> None:
         self._items = OwnerItems(tk.for_owner(owner), "idempotency")
+        self._budget = tk.app.timeout_budget
+
+    async def within_budget(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of *work*, which a turn need not have; it goes on if the turn waits no longer.
+
+        Raises:
+            TimeoutError: The storage takes too long.
+        """
+        return await self._budget.wait(work, timeout=timedelta(seconds=STORAGE_SECONDS), least=_LEAST)
 
     async def find(self, key: RequestKey) -> dict[str, Any] | None:
         """Return what is kept under a key, or None.
@@ -130,19 +144,21 @@ class KeptAnswers:
         """Keep *value* under a key that nothing is kept under; ``None``: another request has the key."""
         value = {"fingerprint": key.fingerprint, **value}
         is_new = await self._items.put_new(key.key, value, minutes=CLAIM_MINUTES)
-        return KeyClaim(self._items, key, value) if is_new else None
+        return KeyClaim(self, self._items, key, value) if is_new else None
 
 
 class KeyClaim:
     """A claimed key: renewed until :meth:`keep` or :meth:`release`. If the storage fails, the log says so.
 
     Args:
+        answers: What it is one of.
         items: Where it is kept.
         key: The key.
         value: What is kept under it.
     """
 
-    def __init__(self, items: OwnerItems, key: RequestKey, value: dict[str, Any]) -> None:
+    def __init__(self, answers: KeptAnswers, items: OwnerItems, key: RequestKey, value: dict[str, Any]) -> None:
+        self._answers = answers
         self._items = items
         self._key = key.key
         self._value = value
@@ -161,10 +177,10 @@ class KeyClaim:
         """Renew the claim no longer."""
         self._renewing.cancel()
 
-    async def _end(self, write: Awaitable[object], failure: str) -> None:
+    async def _end(self, write: Coroutine[Any, Any, object], failure: str) -> None:
         self.stop()
         await asyncio.gather(self._renewing, return_exceptions=True)  # it may be writing
-        await try_write(write, f"{failure}, of a request with an Idempotency-Key")
+        await try_write(self._answers.within_budget(write), f"{failure}, of a request with an Idempotency-Key")
 
     async def _renew(self) -> None:
         while True:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.concurrency import AnswerTimeout
 from threadkeep.errors import StorageError
-from threadkeep.gateway.idempotency import STORAGE_SECONDS, KeptAnswers, RequestKey, require_same
+from threadkeep.gateway.idempotency import KeptAnswers, RequestKey, require_same
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ class RunKeys:
         """
         value = self._begun.get((owner, key.key))
         if value is None:
+            answers = KeptAnswers(self._tk, owner)
             try:
-                async with AnswerTimeout(STORAGE_SECONDS):
-                    value = await KeptAnswers(self._tk, owner).find(key)
+                value = await answers.within_budget(answers.find(key))
             except (StorageError, TimeoutError) as error:
                 log.warning("An Idempotency-Key could not be looked up: %s", str(error) or "it took too long")
         if value is None:
@@ -49,16 +48,23 @@ class RunKeys:
     async def claim(self, run: ChatRun, key: RequestKey) -> bool:
         """Keep *key* for *run*; ``False``: an earlier run has it."""
         owner, value = run.request.owner, {"run_id": run.run_id}
-        known = (owner, key.key) in self._begun
+        known, answers = (owner, key.key) in self._begun, KeptAnswers(self._tk, owner)
         try:
-            async with AnswerTimeout(STORAGE_SECONDS):
-                run.claim = await KeptAnswers(self._tk, owner).claim(key, value)
-            known = run.claim is None
+            known = not await answers.within_budget(self._claim(answers, run, key, value))
         except (StorageError, TimeoutError) as error:
             log.warning("An Idempotency-Key is known to this process only: %s", str(error) or "it took too long")
         if not known:
             self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return not known
+
+    async def _claim(self, answers: KeptAnswers, run: ChatRun, key: RequestKey, value: dict[str, Any]) -> bool:
+        """Claim *key* in the storage; ``False``: an earlier run has it. The run may end before this does."""
+        claim = await answers.claim(key, value)
+        if claim is not None and run.status == "running":
+            run.claim = claim
+        elif claim is not None:
+            await (claim.keep() if (run.request.owner, key.key) in self._begun else claim.release())
+        return claim is not None
 
     async def settle(self, run: ChatRun, *, again: bool) -> None:
         """Keep the key of *run*, which has ended; free it if the request is to be sent *again*."""
