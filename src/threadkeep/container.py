@@ -463,27 +463,24 @@ class Container:
         self.event_loop.close()
         CLOSED_AT_EXIT.discard(self)
 
-    async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+    async def _messages(self, owner: Owner, thread_id: str, *, scoped: bool) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of a thread as *owner* has it, oldest first."""
         if self.checkpointer is None:
             return
         from threadkeep.models.langchain import plain_messages
 
-        views = [self.checkpointer.scoped(owner)]
-        if await self.checkpointer.run(self.checkpointer.maintenance.owner_of(thread_id)) == owner.label:
-            views.append(self.checkpointer)
-        for view in views:
-            found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
-            if found is not None:
-                held: Any = found.checkpoint["channel_values"].get("messages")
-                for message in plain_messages(held or ()):
-                    yield {
-                        "thread_id": thread_id,
-                        "message_id": message.message_id,
-                        "role": message.role,
-                        "text": message.text,
-                    }
-                return
+        view = self.checkpointer.scoped(owner) if scoped else self.checkpointer
+        if not scoped and await view.run(view.maintenance.owner_of(thread_id)) != owner.label:
+            return
+        found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
+        held: Any = None if found is None else found.checkpoint["channel_values"].get("messages")
+        for message in plain_messages(held or ()):
+            yield {
+                "thread_id": thread_id,
+                "message_id": message.message_id,
+                "role": message.role,
+                "text": message.text,
+            }
 
     async def _erase_threads(self, owner: Owner) -> Sequence[str]:
         """Erase the threads of *owner*, also those from before threads had a storage of their own."""

@@ -114,7 +114,7 @@ class Services:
         connect: Connects the storage at the first call. Runs in the event loop.
         event_loop: Runs all operations.
         thread_storage: Keeps the threads.
-        thread_messages: Yields the messages of an owner's thread, oldest first.
+        thread_messages: Yields the messages of an owner's thread, oldest first; ``scoped``: it is kept by owner.
         erase_threads: Erases the threads of an owner and returns their ids.
         postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
         profile: The slots of the owners' profiles.
@@ -138,7 +138,7 @@ class Services:
         connect: Callable[[], Awaitable[object]],
         event_loop: EventLoopThread,
         thread_storage: Storage,
-        thread_messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
+        thread_messages: Callable[..., AsyncIterator[dict[str, Any]]],
         erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
         postgres_pool: Callable[..., PostgresPool],
         profile: Sequence[ProfileSlot],

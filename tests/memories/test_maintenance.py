@@ -414,3 +414,23 @@ class TestCommands:
             (f"of {ANA}", "user", f"I am {ANA}."),
             (f"of {ANA}", "assistant", "Noted."),
         ]
+
+    @pytest.mark.parametrize("apart", [{}, {"checkpoint_key": "k" * 40}], ids=["together", "apart"])
+    async def test_an_export_holds_both_threads_of_one_id(self, tmp_path: Path, apart: dict[str, Any]):
+        """That of one graph, and that of a graph for all owners; also where threads have a key of their own."""
+        from langgraph.graph import MessagesState, StateGraph
+
+        settings = threadkeep.Settings.load(**apart)
+        async with threadkeep.open(f"sqlite:///{tmp_path}/threads.db", embedder="none", settings=settings) as tk:
+            view = tk.per_run_owner()
+            for text, saver, config in (
+                ("first", tk.checkpointer, tk.config(user_id=ANA, thread_id="1")),
+                ("second", view.checkpointer, view.config(threadkeep.Owner(ANA), thread_id="1")),
+            ):
+                graph = StateGraph(MessagesState).add_node("reply", lambda _: {"messages": [("ai", "Noted.")]})
+                compiled: Any = graph.set_entry_point("reply").compile(checkpointer=saver)
+                await compiled.ainvoke({"messages": [("human", text)]}, config)
+            rows = [row async for row in tk.owners.export(ANA)]
+        said = [row["text"] for row in rows if row["type"] == "message" and row["role"] == "user"]
+        assert sorted(said) == ["first", "second"]
+        assert len([row for row in rows if row["type"] == "thread"]) == 2

@@ -12,6 +12,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from typing_extensions import override
 
+from threadkeep.checkpoints.directory import ListedThread
 from threadkeep.errors import OptedOutError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry
     from threadkeep.owners.erasure import ErasureReceipt
     from threadkeep.owners.models import Erased, Replayed, Verified
+    from threadkeep.storage.interface import Item
 
 
 README: Final = """# Everything that was remembered about you
@@ -249,11 +251,12 @@ class OwnerService(Service):
             "exported_at": self._services.clock.now().isoformat(),
             "threads": list(await self._services.thread_directory.ids_of(owner)),
         }
-        async for item in iterate_items(self._services.storage, owner.partition, direction="oldest"):
+        async for item in self._items(owner):
             if is_bookkeeping(item):
                 continue
             if place_of(item) == "thread":
-                async for message in self._services.thread_messages(owner, str(item.value.get("thread"))):
+                listed = ListedThread.from_item(item)
+                async for message in self._services.thread_messages(owner, listed.thread_id, scoped=listed.scoped):
                     yield {"type": "message", **message}
             yield {
                 "type": place_of(item),
@@ -264,6 +267,13 @@ class OwnerService(Service):
                 "updated_at": item.updated_at.isoformat(),
                 "expires_at": item.expires_at.isoformat() if item.expires_at else None,
             }
+
+    async def _items(self, owner: Owner) -> AsyncIterator[Item]:
+        """Yield the rows of *owner*, also those of the list of threads where these have a storage of their own."""
+        storage, threads = self._services.storage, self._services.thread_storage
+        for place in (storage,) if threads is storage else (storage, threads):
+            async for item in iterate_items(place, owner.partition, direction="oldest"):
+                yield item
 
     @operation
     async def erase(self, owner: str | Owner | None = None) -> Erased:
