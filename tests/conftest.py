@@ -254,19 +254,37 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if only_quick and collection_path.name in _AT_LENGTH and collection_path.is_dir() else None
 
 
-_FIRST: Final = frozenset({"tools", "web"})
-"""Folders of long tests: where one of them is among the last, the other workers have nothing left to do."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Mark what needs a server, or has many long tests, as slow: `make test-fast` is memory and SQLite."""
-    items.sort(key=lambda item: item.path.parent.name not in _FIRST)
     for item in items:
         served = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
         params = getattr(getattr(item, "callspec", None), "id", "")
         names_one = not _SERVED.isdisjoint((*item.path.stem.split("_"), *params.split("-")))
         if served or names_one or item.path.parent.name in _AT_LENGTH:
             item.add_marker(pytest.mark.slow)
+    yield  # other plugins deselect and sort
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1:
+        browsed = [item for item in items if item.path.parent.name == "web"]
+        long = [item for item in items if item.get_closest_marker("long") and item.path.parent.name != "web"]
+        others = {*items} - {*browsed, *long}
+        items[:] = long_first(browsed, long, [item for item in items if item in others], workers=workers)
+
+
+def long_first(browsed: list[Any], long: list[Any], rest: list[Any], *, workers: int) -> list[Any]:
+    """Order tests so that each worker begins with long ones: other workers would wait for one that is among the last.
+
+    The first worker begins with those of a browser, which share it. xdist gives each worker an equal part of the list.
+    """
+    left, waiting, ordered = len(browsed) + len(long) + len(rest), [*reversed(rest)], list[Any]()
+    for number in range(workers):
+        part = left // (workers - number)
+        first = long[number - 1 :: workers - 1] if number else browsed
+        ordered += first
+        ordered += [waiting.pop() for _ in range(min(part - len(first), len(waiting)))]
+        left -= part
+    return [*ordered, *reversed(waiting)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

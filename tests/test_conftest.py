@@ -75,6 +75,20 @@ class TestWorkers:
         assert not hasattr(config.failures_db, "sock")
 
 
+class TestOrder:
+    def test_each_part_begins_with_long_tests(self):
+        """The first with those of a browser; all others stay in their order."""
+        ordered = conftest.long_first(["b1", "b2"], ["l1", "l2", "l3"], [*range(7)], workers=3)
+
+        assert ordered == ["b1", "b2", 0, 1, "l1", "l3", 2, 3, "l2", 4, 5, 6]
+
+    def test_more_long_tests_than_a_part_holds_are_kept(self):
+        """None is lost."""
+        ordered = conftest.long_first([*"abcdef"], ["l"], [1], workers=4)
+
+        assert ordered == [*"abcdef", "l", 1]
+
+
 class TestMissing:
     def test_it_is_a_skip_on_a_laptop(self, monkeypatch: pytest.MonkeyPatch):
         """Visible in the summary."""

@@ -122,6 +122,7 @@ def process(ahead: float, where: dict[str, str], task: str) -> Iterator[PythonPr
 class TestClocksThatDiffer:
     """Machines whose clocks are an hour apart, one of them ahead of this one and one behind."""
 
+    @pytest.mark.long
     def test_turns_are_kept_in_their_order(self, make: Callable[..., ThreadkeepCheckpointer], places: Places):
         """LangGraph takes the checkpoint with the latest time for the newest."""
         where = places_of(places)
@@ -149,6 +150,7 @@ class TestClocksThatDiffer:
         words = [graph.get_state(config_of("1")).values["words"] for graph in graphs]
         assert words == [[f"by {-HOUR}"]] * len(LASTING)
 
+    @pytest.mark.long
     async def test_a_killed_run_is_taken_over(self, make: Callable[..., ThreadkeepCheckpointer], places: Places):
         """With the lease that is usual, by the clock of the database: a machine's own would say an hour, or none."""
         where = places_of(places)

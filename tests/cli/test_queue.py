@@ -117,6 +117,7 @@ class TestWorker:
                 "I work at Acme",
             }
 
+    @pytest.mark.long
     @pytest.mark.parametrize("queue", ["embedded", pytest.param("procrastinate", marks=pytest.mark.soak)])
     def test_model_that_hangs_does_not_hold_up_its_end(self, data: Path, queue: str, request: pytest.FixtureRequest):
         """It ends all the same, and gives back what it had, whoever wakes it."""

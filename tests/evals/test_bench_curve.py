@@ -46,6 +46,7 @@ class TestTakenOver:
 
 @pytest.mark.slow
 class TestRun:
+    @pytest.mark.long
     def test_every_index_is_measured(self):
         """Through the public door; the engines of the largest size, too, where that is small; each is told at once."""
         seen: list[tuple[int, int]] = []

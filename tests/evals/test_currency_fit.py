@@ -61,6 +61,7 @@ async def test_of_several_later_turns_the_nearest_counts_as_the_change():
     assert among_others["shared words"] >= alone["shared words"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["updates_first.json", "updates_second.json"])
 def test_outdated_values_are_marked(name: str):
     """With the local embedder, at full size."""
@@ -73,6 +74,7 @@ def test_outdated_values_are_marked(name: str):
     assert shares["several_unmarked"] >= 0.35
 
 
+@pytest.mark.long
 def test_true_statements_are_hardly_ever_marked():
     """At full size, with the local embedder, on wording that no weight was fitted to."""
     report = run_personal(DATA / "statements_held_out.json", parts=["facts", "updates"])
@@ -84,6 +86,7 @@ def test_true_statements_are_hardly_ever_marked():
     assert shares["in_block"] >= 0.9
 
 
+@pytest.mark.long
 def test_turns_of_small_memories_are_marked_where_a_later_one_outdates_them():
     """The same; their writer had seen no rule."""
     report = run_personal(DATA / "memories_held_out.json")

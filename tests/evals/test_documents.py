@@ -30,6 +30,7 @@ def test_some_documents_without_a_model():
     assert all(one["rank"] != 0 for one in report["missed"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.model
 def test_the_bank_meets_its_targets():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from threadkeep.text import keeping
 from threadkeep.text.facts import statements
@@ -24,6 +25,7 @@ LEAST_RECALL = 0.7
 LEAST_RECALL_IN_HASTE = 0.6
 
 
+@pytest.mark.long
 def test_most_of_what_is_worth_keeping_is_kept_and_little_else():
     """Capture is given messages of an author from whom the fit learnt nothing."""
     report = run_sentences(show=True)

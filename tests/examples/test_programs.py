@@ -44,6 +44,7 @@ class TestPrograms:
 
         assert "“I live in Lisbon.”" in said.partition("Where do I live?")[2]
 
+    @pytest.mark.long
     def test_support_bot(self, folder: Path):
         """What is told of the customer is known at once, and how to behave when a colleague has approved it."""
         run("support_bot.py", "say", "--user", "ana", "My order is A-17. Always answer me in French.")

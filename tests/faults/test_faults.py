@@ -22,6 +22,7 @@ TOLD = {
 """What writers hear; a Redis that syncs each commit and cannot ends itself."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", list(FAULTS))
 @pytest.mark.parametrize("kind", ["postgres", pytest.param("redis", marks=pytest.mark.soak)])
 def test_what_was_acknowledged_is_there_once(kind: str, fault: str):

@@ -25,6 +25,7 @@ disconnects = 0
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_turns_of_owners_that_move_are_kept(capsys: pytest.CaptureFixture[str]):

@@ -178,6 +178,7 @@ async def require_kept(load: Load, url: str, *, killed: bool) -> None:
         assert not faults, faults
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("rounds", "users"), [(1, 2), pytest.param(10, 4, marks=pytest.mark.soak)])
 async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url: str, rounds: int, users: int):
@@ -204,6 +205,7 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
     assert set(codes) == {0}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("kills", "users"), [(4, 2), pytest.param(200, 4, marks=pytest.mark.soak)])
 async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int, users: int):

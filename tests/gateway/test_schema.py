@@ -71,6 +71,7 @@ def answered_as_declared(gateway: GatewayWorld, examples: int) -> int:
 
 
 class TestGeneratedRequests:
+    @pytest.mark.long
     @pytest.mark.slow
     def test_every_answer_is_declared(self, open_gateway: Open):
         """No server error, and no status, type or body that the document does not name."""

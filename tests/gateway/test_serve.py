@@ -226,6 +226,7 @@ async def until_learnt(client: httpx.AsyncClient, count: int) -> set[str]:
 
 @pytest.mark.slow
 class TestServe:
+    @pytest.mark.long
     async def test_turns_and_joins_over_processes(self, tmp_path: Path):
         """Whichever process a request reaches, it finds the threads; ``threadkeep worker`` learns from them."""
         port = free_port()
@@ -270,6 +271,7 @@ class TestServe:
         assert after == before
         assert "died" not in "".join(server.lines)
 
+    @pytest.mark.long
     async def test_sigterm_under_load_loses_no_acknowledged_turn(self, tmp_path: Path):
         """Each stream ends with ``done``, or with ``error`` and the run's id; what is done is recorded."""
         with forked_server(
@@ -394,6 +396,7 @@ def graph(tk):
 
 @pytest.mark.slow
 class TestHanging:
+    @pytest.mark.long
     @pytest.mark.timeout(120)
     @pytest.mark.parametrize("what", ["thread", "event_loop"])
     async def test_what_never_returns_does_not_keep_the_process(self, tmp_path: Path, what: str):

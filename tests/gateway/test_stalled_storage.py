@@ -83,6 +83,7 @@ class TestStorageProbe:
 @pytest.mark.slow
 @pytest.mark.linux
 class TestStalledStorage:
+    @pytest.mark.long
     async def test_turns_go_on_where_threads_are_elsewhere(self):
         """Each turn is answered to its end, and is kept in its thread."""
         stall = await stall_storage(
@@ -92,6 +93,7 @@ class TestStalledStorage:
         require_noticed(stall)
         assert [pair.word for pair in stall.pairs if not pair.seen.complete] == []
 
+    @pytest.mark.long
     async def test_turns_are_refused_at_once_where_threads_are_in_it(self):
         """Those in progress end within the timeout of checkpoints; new ones get 503; then each thread goes on."""
         stall = await stall_storage(

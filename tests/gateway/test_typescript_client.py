@@ -33,6 +33,7 @@ def client() -> Path:
     return web.CLIENT
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_client(client: Path, token_gateway: GatewayWorld, provider: OidcProvider):
     """Turns, joins, typed routes and errors; a route and a body that do not exist are errors of its types."""

@@ -94,6 +94,7 @@ class TestTexts:
 
 
 class TestRefusals:
+    @pytest.mark.long
     async def test_what_is_not_read_begins_no_run(self, gateway: GatewayWorld):
         """Each has its status; the gateway answers the next turn."""
         book, text = workbook(), word_document()

@@ -113,6 +113,7 @@ def storage_variables(url: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 class TestProvider:
+    @pytest.mark.long
     @pytest.mark.parametrize("storage_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.soak)], indirect=True)
     async def test_browsers_and_programs_of_a_provider(self, tmp_path: Path, package: Path, storage_url: str):
         """A login with PKCE, a turn of that browser, and a turn of a program; each has its own memory.

@@ -79,6 +79,7 @@ def test_words_that_erasing_leaves_in_scopes_are_found(monkeypatch: pytest.Monke
     assert tenants.run(600, storages=("memory",))["leaks"] > 0
 
 
+@pytest.mark.long
 def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
     """By the storage, and by raw statements of a login that has the application's rights."""
     tally = tenants.Tally()
@@ -89,6 +90,7 @@ def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
     assert tally.leaks == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "broken",
     [

@@ -21,6 +21,7 @@ OFFERED = {"server-initialize", "ping", "tools-list", "resources-list", "prompts
 
 
 class TestConformance:
+    @pytest.mark.long
     @pytest.mark.slow
     async def test_what_is_offered_passes(self, tmp_path: Path):
         """Every scenario passes, except those of the list; one of the list that passes fails the suite, too."""

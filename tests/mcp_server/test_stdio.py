@@ -47,6 +47,7 @@ AGREED = Answer(action="accept", content={"agreed": True})
 
 
 class TestClient:
+    @pytest.mark.long
     async def test_everything_is_offered(self, open_command: Any, open_stdio: Any):
         """The user is the one of the operating system; what is kept is there for the next client."""
         async with open_command() as client:

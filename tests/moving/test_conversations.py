@@ -368,6 +368,7 @@ class TestRepeating:
             assert {one.text for one in tk.sync.proposals.list()} == {texts[1], texts[2]}
             assert [one.text for one in tk.sync.memories.list()] == [texts[0]]
 
+    @pytest.mark.long
     @pytest.mark.slow
     @pytest.mark.linux
     @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ class TestBackup:
         assert canary.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_backup_taken_while_users_talk_is_consistent(postgres_url: str, tmp_path: Path):
     """What was acknowledged before it began is there once, in order; erased owners are erased again; threads go on."""

@@ -40,6 +40,7 @@ def process(*arguments: str) -> PythonProcess:
     return start_python("-m", "tests.proposals.decider", *arguments, cwd=ROOT, stdin=PIPE, stdout=PIPE)
 
 
+@pytest.mark.long
 def test_only_one_of_two_processes_succeeds(url: str):
     """Each proposal is approved by one of them, as that one worded it."""
     with opened(url) as tk:

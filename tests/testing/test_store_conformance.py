@@ -80,6 +80,7 @@ def only(name: str) -> Check:
 class TestOurStores:
     """They are full: nothing fails and nothing is skipped."""
 
+    @pytest.mark.long
     @pytest.mark.slow
     @pytest.mark.parametrize("subject", ours())
     def test_every_check_passes(self, subject: Subject, request: pytest.FixtureRequest):

@@ -12,6 +12,7 @@ from tools.finding import ROOT
 from tools.path_lengths import LIMITS, by_function, too_long
 
 
+@pytest.mark.long
 @pytest.mark.model
 def test_every_path_is_within_its_limit():
     """The measurement watches every thread of a process, so it gets a process of its own, with default settings."""

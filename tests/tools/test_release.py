@@ -78,6 +78,7 @@ def test_a_distribution_without_the_web_page_is_refused(tmp_path: Path):
         release.check_contents(dist, release.the_version(ROOT))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("assets")
 def test_distributions_have_what_they_must_have(tmp_path: Path):

@@ -45,6 +45,7 @@ class TestMisbehave:
 
         assert one.reason.endswith("did not answer within 1 s.")
 
+    @pytest.mark.long
     @pytest.mark.parametrize("how", ["dies", "hangs"])
     async def test_one_that_goes_in_the_middle_of_a_call(self, tk: threadkeep.Threadkeep, tmp_path: Path, how: str):
         one = await standing(tk, tmp_path, how)

@@ -36,6 +36,7 @@ def pinecone() -> Iterator[PineconeServer]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["pgvector", "faiss", "pinecone"])
 async def test_what_a_killed_process_missed_is_repaired(
     victims: PythonProcess, kind: str, tmp_path: Path, request: pytest.FixtureRequest
