@@ -176,6 +176,21 @@ class Container:
 
         return self.storage if isinstance(self.storage, EncryptedStorage) else None
 
+    async def encrypted_threads(self) -> EncryptedStorage | None:
+        """Return the storage of the threads, connected, if it is encrypted and not that of the memories; else None.
+
+        It is not created. Runs in the event loop.
+        """
+        if not (self.settings.sealed or self.settings.checkpoint_key):
+            return None
+        from threadkeep.storage.encryption.storage import EncryptedStorage
+
+        path, storage = self.settings.thread_path, self.thread_storage
+        if storage is self.storage or not isinstance(storage, EncryptedStorage) or (path and not path.exists()):
+            return None
+        await storage.connect()
+        return storage
+
     @property
     def backend(self) -> Storage:
         """The storage without its encryption."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _KEY_CONNECTIONS: Final = 2
 _SHORTEST_THREAD_KEY: Final = 32
+_THREAD_KEYS: Final = "THREADKEEP_CHECKPOINT_KEY"
 
 
 def create_storage(settings: Settings, clock: Clock) -> Storage:
@@ -48,13 +49,17 @@ def create_storage(settings: Settings, clock: Clock) -> Storage:
     Raises:
         SettingsError: A setting or a package is missing.
     """
-    inner = create_backend(settings, clock)
     if not settings.sealed and settings.keys is not None:
         msg = "THREADKEEP_KEYS is set without a master key, so nothing would be encrypted; set THREADKEEP_MASTER_KEY."
         raise SettingsError(msg, variable="THREADKEEP_KEYS")
     if not settings.sealed:
-        return inner
-    text, variable = settings.master_keys()
+        return create_backend(settings, clock)
+    return _create_encrypted(settings, clock, *settings.master_keys())
+
+
+def _create_encrypted(settings: Settings, clock: Clock, text: str, variable: str) -> Storage:
+    """Create the storage of *settings*, encrypted with the master keys of *text*, which *variable* names. No I/O."""
+    inner = create_backend(settings, clock)
     with optional_import(variable, extra="encryption", variable=variable):
         from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
         from threadkeep.storage.encryption.storage import EncryptedStorage
@@ -75,19 +80,16 @@ def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) ->
         return storage
     place = "sqlite_path" if kind == "sqlite" else _LOCATIONS.get(kind)
     update: dict[str, object] = {"store_type": kind, **({f"store_{place}": own} if place else {})}
-    if encrypted:  # of its own, also where the place is that of the memories
-        update |= {
-            "store_key_prefix": f"{settings.store_key_prefix}~threads",
-            "master_key": _thread_keys(settings),
-            "master_key_file": None,
-        }
-    elif settings.sealed:
+    if encrypted or settings.sealed:  # of its own, also where the place is that of the memories
         update["store_key_prefix"] = f"{settings.store_key_prefix}~threads"
     if kind not in ("memory", "sqlite") and own is None:
         variable = settings.variable_of(f"checkpoint_{_LOCATIONS[kind]}")
         msg = f"LANGGRAPH_CHECKPOINT_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
-    return create_storage(settings.model_copy(update=update), clock)
+    settings = settings.model_copy(update=update)
+    if encrypted:
+        return _create_encrypted(settings, clock, _thread_keys(settings), _THREAD_KEYS)
+    return create_storage(settings, clock)
 
 
 _LOCATIONS: Final = {"postgres": "postgres_dsn", "redis": "redis_url", "mongodb": "mongodb_uri"}
@@ -108,23 +110,20 @@ def _memory_location(settings: Settings, kind: str) -> object:
     return getattr(settings, f"store_{name}") if name else None
 
 
-def _thread_keys(settings: Settings) -> SecretStr:
+def _thread_keys(settings: Settings) -> str:
     """Return master keys derived from the texts of THREADKEEP_CHECKPOINT_KEY.
 
     Raises:
         SettingsError: A text is too short.
     """
-    from pydantic import SecretStr
-
-    variable = "THREADKEEP_CHECKPOINT_KEY"
     texts = settings.checkpoint_key.get_secret_value().replace(",", " ").split() if settings.checkpoint_key else []
     if not texts or any(len(text) < _SHORTEST_THREAD_KEY for text in texts):
         msg = (
-            f"{variable} needs keys of {_SHORTEST_THREAD_KEY} or more characters, separated by commas; "
+            f"{_THREAD_KEYS} needs keys of {_SHORTEST_THREAD_KEY} or more characters, separated by commas; "
             "make one with: openssl rand -base64 32"
         )
-        raise SettingsError(msg, variable=variable)
-    return SecretStr(",".join(base64.b64encode(digest("thread key", text)).decode() for text in texts))
+        raise SettingsError(msg, variable=_THREAD_KEYS)
+    return ",".join(base64.b64encode(digest("thread key", text)).decode() for text in texts)
 
 
 def _for_keys(settings: Settings) -> Settings:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import MessagesState, StateGraph
 
+import threadkeep
 from tests.command_line import CliRunner, Result
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, SealError, SettingsError
@@ -76,6 +78,33 @@ class TestKeys:
         told = run("doctor").output
         assert "encrypted; the owners' keys are in sqlite" in told
         assert not any(key in told for key in (old, new))
+
+    @pytest.mark.parametrize("variable", ["THREADKEEP_MASTER_KEY", "THREADKEEP_CHECKPOINT_KEY"])
+    def test_keys_of_threads_are_rotated(self, folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+        """Threads of a storage of their own are read with the next key alone; a message names the setting."""
+        old, new = (run("keys", "new").stdout.strip() for _ in range(2))
+        if variable == "THREADKEEP_MASTER_KEY":
+            monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+            monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "threads.db"))
+        monkeypatch.setenv(variable, old)
+        with threadkeep.open() as tk:
+            tk.sync.memories.remember("I live in Lisbon.", owner=USER)
+            graph = StateGraph(MessagesState).add_node("node", lambda _: {"messages": [("ai", "fine")]})
+            compiled = graph.set_entry_point("node").compile(checkpointer=tk.checkpointer)
+            compiled.invoke({"messages": [("user", "hello")]}, tk.config(user_id=USER, thread_id="1"))
+        before = answer("keys", "status")["threads"]
+
+        monkeypatch.setenv(variable, new)
+        with pytest.raises(SealError, match=f"is missing from {variable}"):
+            run("threads", "list", "--user", USER)
+        monkeypatch.setenv(variable, f"{new},{old}")
+        assert answer("keys", "rotate")["rewrapped"] > 0
+        after = answer("keys", "status")["threads"]
+        assert after["wrapped"] == {after["master_key"]: sum(before["wrapped"].values()), before["master_key"]: 0}
+        assert after["master_key"][:12] in run("keys", "status").output
+        monkeypatch.setenv(variable, new)
+
+        assert [row["thread_id"] for row in answer("threads", "list", "--user", USER)] == ["1"]
 
     def test_what_is_in_the_clear_is_copied_into_a_sealed_storage(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch

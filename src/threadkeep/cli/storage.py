@@ -494,17 +494,13 @@ def status(data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show whether items are encrypted, where the owners' keys are, and which master key wraps them."""
 
     async def count(tk: Threadkeep) -> dict[str, Any]:
-        encrypted = tk.app.sealed
-        if encrypted is None:
-            return {"sealed": False}
-        counts = await tk.app.call(lambda _: encrypted.keys.counts())
-        return {
-            "sealed": True,
-            "keys": encrypted.keys.location,
-            "master_key": encrypted.keys.masters.current,
-            "wrapped": counts.wrapped,
-            "erased": counts.destroyed,
-        }
+        encrypted, threads = tk.app.sealed, await tk.app.event_loop.run(tk.app.encrypted_threads())
+        report: dict[str, Any] = {"sealed": encrypted is not None}
+        if encrypted is not None:
+            report |= await tk.app.call(lambda _: _wrapped_keys(encrypted))
+        if threads is not None:
+            report["threads"] = await tk.app.event_loop.run(_wrapped_keys(threads))
+        return report
 
     report = read(count, data_dir)
     emit(report, _status_lines(report), json=json)
@@ -512,11 +508,15 @@ def status(data_dir: DataDir = None, *, json: Json = False) -> None:
 
 @keys_app.command()
 def rotate(data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Wrap the owners' keys with the first configured master key, while processes run."""
+    """Wrap the owners' keys, and those of threads, with the first configured master key, while processes run."""
 
     async def rewrap(tk: Threadkeep) -> int:
+        threads = await tk.app.event_loop.run(tk.app.encrypted_threads())
+        of_threads = 0 if threads is None else await tk.app.event_loop.run(threads.rewrap())
+        if threads is not None and tk.app.sealed is None:
+            return of_threads
         encrypted = _require_encrypted(tk)
-        return await tk.app.call(lambda _: encrypted.rewrap())
+        return of_threads + await tk.app.call(lambda _: encrypted.rewrap())
 
     count = run(rewrap, data_dir)
     emit({"rewrapped": count}, [f"Wrapped {count:,} keys anew; the older master keys are needed no more."], json=json)
@@ -571,11 +571,29 @@ def check_keys(
     sys.exit(0 if report.sound else 1)
 
 
+async def _wrapped_keys(encrypted: EncryptedStorage) -> dict[str, Any]:
+    """Return where the keys of a storage are, and how many each master key wraps."""
+    counts = await encrypted.keys.counts()
+    return {
+        "keys": encrypted.keys.location,
+        "master_key": encrypted.keys.masters.current,
+        "wrapped": counts.wrapped,
+        "erased": counts.destroyed,
+    }
+
+
 def _status_lines(report: dict[str, Any]) -> Iterator[str]:
     if not report["sealed"]:
         yield "Items are not encrypted."
-        return
-    yield f"Items are encrypted; the owners' keys are in {report['keys']}."
+    else:
+        yield f"Items are encrypted; the owners' keys are in {report['keys']}."
+        yield from _wrapped_lines(report)
+    if "threads" in report:
+        yield f"Threads are encrypted; their keys are in {report['threads']['keys']}."
+        yield from _wrapped_lines(report["threads"])
+
+
+def _wrapped_lines(report: dict[str, Any]) -> Iterator[str]:
     for master_id, count in report["wrapped"].items():
         current = master_id == report["master_key"]
         what = "current" if current else "not current: run threadkeep keys rotate" if count else "not current"
