@@ -12,7 +12,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from typing_extensions import override
 
-from threadkeep.checkpoints.directory import ListedThread
 from threadkeep.errors import OptedOutError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
@@ -243,6 +242,8 @@ class OwnerService(Service):
             yield part
 
     async def _rows(self, owner: Owner) -> AsyncIterator[dict[str, Any]]:
+        from threadkeep.checkpoints.directory import ListedThread  # imports LangGraph
+
         yield {
             "type": "owner",
             "format": FORMAT,
