@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
@@ -501,16 +501,40 @@ class Container:
         """Erase the threads of *owner*, also those from before threads had a storage of their own."""
         if self.checkpointer is None:
             return ()
-        erased = await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
-        if self.thread_storage is self.storage:
-            return erased
+        erased = [*await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))]
         from threadkeep.checkpoints.directory import ThreadDirectory
         from threadkeep.checkpoints.maintenance import erase_threads
         from threadkeep.checkpoints.thread_store import Threads
 
-        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout)
-        earlier = await erase_threads(threads, ThreadDirectory(self.storage, self.clock), owner)
-        return tuple(dict.fromkeys((*erased, *earlier)))
+        async with self.earlier_thread_storages() as storages:
+            for storage in storages:
+                threads = Threads(storage, self.clock, timeout=self.settings.checkpoint_timeout)
+                erased += await erase_threads(threads, ThreadDirectory(storage, self.clock), owner)
+                if storage is not self.storage:  # which is erased as a whole afterwards
+                    await storage.erase(owner.partition)
+                    await storage.scrub(rewrite=True)
+        return tuple(dict.fromkeys(erased))
+
+    @asynccontextmanager
+    async def earlier_thread_storages(self) -> AsyncGenerator[list[Storage]]:
+        """Give the storages, connected, where threads were before they had a key or a place of their own.
+
+        Runs in the event loop.
+        """
+        if self.thread_storage is self.storage:
+            yield []
+            return
+        await self.storage.connect()
+        keyless = self.settings.model_copy(update={"checkpoint_key": None})
+        plain = create_thread_storage(keyless, self.storage, self.clock)
+        if self.settings.checkpoint_key is None or plain is self.storage:
+            yield [self.storage]
+            return
+        await plain.connect()
+        try:
+            yield [self.storage, plain]
+        finally:
+            await plain.close()
 
     async def _start(self) -> Services:
         await self.storage.connect()

@@ -207,7 +207,7 @@ class TestOneStorage:
         assert warnings() == []
         monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", "k" * 40)
         (said,) = warnings()
-        assert said.startswith(f"2 threads are with the memories in {path}, and not read")
+        assert said.startswith(f"2 threads from before are in {path}, and not read")
 
     def test_no_model_is_one_sentence(self, kept: Path):
         from threadkeep.errors import EmbedderUnavailableError

@@ -392,13 +392,14 @@ class TestErase:
         held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
         assert [word for word in (b"canaryjar", b"canarymoney", ANA.user_id.encode()) if word in held] == []
 
-    @pytest.mark.parametrize("apart", ["key", "file"])
+    @pytest.mark.parametrize("apart", ["key", "file", "key of a file"])
     async def test_threads_from_before_they_were_kept_apart_are_erased(self, tmp_path: Path, apart: str):
-        """Threads got a key or a file of their own later: what was said before is with the memories, and goes, too."""
+        """Threads got a key or a file of their own later: what was said before is elsewhere, and goes, too."""
         url = place_of_kind("sqlite", None, tmp_path)
         file = {"checkpoint_type": "sqlite", "checkpoint_sqlite_path": tmp_path / "db" / "threads.db"}
-        more: dict[str, Any] = {"checkpoint_key": KEY} if apart == "key" else file
-        async with opened(url, tmp_path) as tk:
+        before: dict[str, Any] = file if apart == "key of a file" else {}
+        more: dict[str, Any] = {"checkpoint_key": KEY, **before} if "key" in apart else file
+        async with opened(url, tmp_path, **before) as tk:
             for user, canary in ((ANA, "canaryearly"), (BOB, "canarybob")):
                 await turn_of(tk, user, canary)
                 scoped: Any = tk.for_owner(user).checkpointer

@@ -505,26 +505,30 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
 
 
 def _unread_threads(tk: Threadkeep) -> list[dict[str, str]]:
-    """Warn of threads with the memories, where threads have a storage of their own."""
+    """Warn of threads from before threads had a key or a place of their own."""
     from threadkeep.errors import StorageError
     from threadkeep.storage.interface import iterate_partitions
 
-    app = tk.app
-    if app.thread_storage is app.storage:
-        return []
-
-    async def count() -> int:
-        await app.storage.connect()
-        return sum([one.kind == "thread" async for one in iterate_partitions(app.storage)])
+    async def count() -> dict[str, int]:
+        async with tk.app.earlier_thread_storages() as storages:
+            return {
+                one.location: sum([partition.kind == "thread" async for partition in iterate_partitions(one)])
+                for one in storages
+            }
 
     try:
-        number = app.event_loop.run_sync(count())
+        numbers = tk.app.event_loop.run_sync(count())
     except StorageError:  # the row of the storage says so
         return []
-    advice = (
-        f"{number:,} threads are with the memories in {app.storage.location}, and not read: docs/threads.md says why"
-    )
-    return [{"what": "threads", "state": "warning", "detail": advice}] if number else []
+    return [
+        {
+            "what": "threads",
+            "state": "warning",
+            "detail": f"{number:,} threads from before are in {location}, and not read: docs/threads.md says why",
+        }
+        for location, number in numbers.items()
+        if number
+    ]
 
 
 def _seal(tk: Threadkeep) -> str:
