@@ -15,8 +15,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
 from threadkeep.capture.models import QueuedTurn, Receipt
-from threadkeep.checkpoints.directory import ThreadStatus
-from threadkeep.checkpoints.head import Strategy
+from threadkeep.checkpoints.head import Strategy, ThreadStatus
 from threadkeep.checkpoints.maintenance import ThreadStats
 from threadkeep.client import ChatModel, Keep, OwnerSource, Threadkeep
 from threadkeep.collections.models import Document, Ingested, Passages, Similar

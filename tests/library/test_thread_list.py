@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain.agents import create_agent
+from langgraph.graph import StateGraph
+from langgraph.types import Command, interrupt
 
 import threadkeep
 from threadkeep import Owner
@@ -38,6 +41,79 @@ def agent_of(tk: threadkeep.Threadkeep) -> Any:
 async def say(tk: threadkeep.Threadkeep, text: str, thread_id: str, owner: Owner = ANA) -> None:
     config = tk.per_run_owner().config(owner, thread_id=thread_id)
     await agent_of(tk).ainvoke({"messages": [("user", text)]}, config)
+
+
+class Question(TypedDict):
+    """The state of a graph that asks, fails or waits, as its input says."""
+
+    what: str
+
+
+def graph_of(tk: threadkeep.Threadkeep, began: asyncio.Event | None = None) -> Any:
+    async def act(state: Question) -> Question:
+        what = state["what"]
+        if what == "ask":
+            what = interrupt("May I?")
+        if what == "fail":
+            raise RuntimeError(what)
+        if what == "wait" and began is not None:
+            began.set()
+            await asyncio.Event().wait()
+        return {"what": "done"}
+
+    inner = StateGraph(Question).add_node("act", act).add_edge("__start__", "act").compile()
+    outer = StateGraph(Question).add_node("inner", inner).add_edge("__start__", "inner")
+    return outer.compile(checkpointer=tk.checkpointer)
+
+
+class TestStatus:
+    @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+    async def test_a_plain_run_notes_how_it_ended(self, tk: threadkeep.Threadkeep, clock: FrozenClock, durability: Any):
+        """Of any graph, without the middleware and the gateway, also in a subgraph; pruning changes nothing."""
+        graph, config = graph_of(tk), tk.config(user_id="ana", thread_id="1")
+
+        async def status() -> str:
+            return (await tk.threads.list("ana"))[0].status
+
+        await graph.ainvoke({"what": "ask"}, config, durability=durability)
+        assert await status() == "interrupted"
+        await tk.threads.prune(["1"], owner="ana")
+        assert await status() == "interrupted"
+        clock.advance(timedelta(hours=1))
+        await graph.ainvoke(Command(resume="yes"), config, durability=durability)
+        assert await status() == "idle"
+        assert (await tk.threads.list("ana"))[0].last_turn_at == clock.now()
+        with pytest.raises(RuntimeError):
+            await graph.ainvoke({"what": "fail"}, config, durability=durability)
+        assert await status() == "error"
+        await graph.ainvoke({"what": "go"}, config, durability=durability)
+        assert await status() == "idle"
+
+    async def test_a_stopped_run_is_idle(self, tk: threadkeep.Threadkeep):
+        began = asyncio.Event()
+        running = asyncio.ensure_future(
+            graph_of(tk, began).ainvoke({"what": "wait"}, tk.config(user_id="ana", thread_id="1"))
+        )
+        await began.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+        assert (await tk.threads.list("ana"))[0].status == "idle"
+
+    async def test_a_turn_with_the_middleware_that_fails_is_an_error(self, tk: threadkeep.Threadkeep):
+        view = tk.per_run_owner()
+        model = ScriptedModel(replies=[RuntimeError("down"), "Hello."])
+        agent: Any = create_agent(model, middleware=[view.middleware()], checkpointer=view.checkpointer)
+        config = view.config(ANA, thread_id="1")
+        with pytest.raises(RuntimeError):
+            await agent.ainvoke({"messages": [("user", "Hello")]}, config)
+        failed = (await tk.threads.list(ANA))[0].status
+        await agent.ainvoke({"messages": [("user", "Hello again")]}, config)
+
+        assert failed == "error"
+        (thread,) = await tk.threads.list(ANA)
+        assert (thread.status, thread.title) == ("idle", "Hello again")
 
 
 class TestTitles:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from threadkeep.checkpoints.codec import HEAD
-from threadkeep.checkpoints.head import Head, bind_to
+from threadkeep.checkpoints.head import Head, ThreadStatus, bind_to
 from threadkeep.concurrency import retry_conflicts, until_available
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_label, owner_of_partition, owner_of_parts
@@ -56,9 +56,6 @@ _TITLE_CHARACTERS: Final = 200
 _METADATA_CHARACTERS: Final = 8_000
 
 NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
-
-ThreadStatus: TypeAlias = Literal["idle", "interrupted", "error"]
-"""How the last turn of a thread ended: with a reply, with a question to the user, or with an error."""
 
 
 class ListedThread(NamedTuple):
@@ -398,6 +395,14 @@ class ThreadOwners:
     async def epoch(self, owner: Owner) -> str:
         """Return the owner's epoch: another one once the owner was erased. It waits for the storage."""
         return await until_available(lambda: self._directory.epoch(owner), self._threads.timeout)
+
+    async def note_end(self, thread: ThreadStore, owner: str, status: ThreadStatus) -> None:
+        """Note in the list how a run on a thread ended; nothing if the label *owner* names none."""
+        if (listed := owner_of_label(owner)) is None:
+            return
+        scoped = len(thread.partition.parts) > 1
+        note = self._directory.turn_note(listed, thread.thread_id, scoped=scoped, question=str, status=status)
+        await self._directory.note_turn(note)
 
     async def owner_of(self, thread_id: str) -> str | None:
         """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""

@@ -9,13 +9,15 @@ the run and its owner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 from uuid import UUID
 
 from langgraph.checkpoint.base import id as ids
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from threadkeep.checkpoints.codec import CheckpointPlace, config_of
 from threadkeep.clock import SystemClock
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.leases import Lease
     from threadkeep.checkpoints.thread_store import ThreadStore
+
+ThreadStatus: TypeAlias = Literal["idle", "interrupted", "error"]
+"""How the last turn of a thread ended: with a reply, with a question to the user, or with an error."""
 
 Strategy: TypeAlias = Literal["enqueue", "reject", "interrupt", "rollback"]
 """What a run does if another run has the lease: it waits, fails, or takes the lease and keeps or undoes its work."""
@@ -85,6 +90,7 @@ class Head:
         writer: The run that wrote it; ``""``: it was written outside of a run.
         lease: The lease; ``None``: no run has one.
         cancelled: The tokens of runs that wait for the lease, and are to stop; each removes its own.
+        status: How the last run ended.
         commit: The id of the commit that wrote it, by which a writer without an answer finds out whether it did.
     """
 
@@ -94,6 +100,7 @@ class Head:
     writer: str = ""
     lease: HeadLease | None = None
     cancelled: tuple[str, ...] = ()
+    status: ThreadStatus = "idle"
     commit: str = field(default="", compare=False)
 
     @classmethod
@@ -107,6 +114,7 @@ class Head:
             str(value.get("writer", "")),
             None if lease is None else HeadLease.from_value(lease),
             tuple(map(str, value.get("cancelled", ()))),
+            value.get("status", "idle"),
             str(value.get("commit", "")),
         )
 
@@ -117,6 +125,8 @@ class Head:
             value["owner"] = self.owner
         if self.cancelled:
             value["cancelled"] = [*self.cancelled]
+        if self.status != "idle":
+            value["status"] = self.status
         if self.commit:
             value["commit"] = self.commit
         if self.lease is not None:
@@ -225,6 +235,16 @@ def admit(head: Head, write: Write, *, leased: bool = True) -> Head:
     if write.checkpoint_id < head.newest:
         return head
     return replace(head, newest=write.checkpoint_id, writer=write.run or "")
+
+
+def status_after(writes: Sequence[tuple[str, Any]]) -> ThreadStatus | None:
+    """Return how a run ends if a task's *writes* are its last; ``None``: they do not end it. A stopped run is idle."""
+    for channel, value in writes:
+        if channel == INTERRUPT:
+            return "interrupted"
+        if channel == ERROR and not isinstance(value, asyncio.CancelledError):
+            return "error"
+    return None
 
 
 def busy() -> ThreadBusyError:

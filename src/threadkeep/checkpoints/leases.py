@@ -21,7 +21,16 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
-from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, cancel_waiting, uncancel
+from threadkeep.checkpoints.head import (
+    STRATEGIES,
+    Head,
+    HeadLease,
+    Strategy,
+    ThreadStatus,
+    busy,
+    cancel_waiting,
+    uncancel,
+)
 from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
@@ -46,6 +55,7 @@ LEASE_TIME: Final = timedelta(seconds=12)
 QUEUE_TIME: Final = timedelta(minutes=5)
 """How long a run waits for the one before it."""
 
+_NOT_TAKEN: Final = Head("")
 _NOT_RELEASED: Final = 10_000
 """Of how many runs it is known that they ended while the storage was away: the next run need not wait."""
 
@@ -112,6 +122,8 @@ class Lease:
         epoch: The owner's epoch when the run began to wait for another one; ``None``: it did not wait.
         stored: The large values of the thread that need not be stored again.
         written: The newest checkpoint that the run put; ``""``: none.
+        head: The head with the lease, as it was taken.
+        status: How the run ends, by what it wrote last; ``None``: it wrote nothing.
         ending: Whether the run has ended and the lease is being given back.
         over: Whether it was given back or lost.
         turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
@@ -127,6 +139,8 @@ class Lease:
     epoch: str | None = None
     stored: StoredValues = field(default_factory=dict["tuple[str, str, str]", "ValueRef"])
     written: str = ""
+    head: Head = _NOT_TAKEN
+    status: ThreadStatus | None = None
     ending: bool = False
     over: bool = False
     turn: asyncio.Lock | None = None
@@ -396,6 +410,8 @@ class Leases:
         lease.write_deferred()
         try:
             await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
+            if lease.status is not None and lease.status != lease.head.status:
+                await self._note_end(lease, lease.status)
         except ConflictError:
             lease.require_no_failure()  # it says more: what was refused is not there, but was not undone
             await self._require_kept(lease)
@@ -411,6 +427,11 @@ class Leases:
                     self._runs.pop(key, None)
             _next_turn(lease)
         lease.require_no_failure()
+
+    async def _note_end(self, lease: Lease, status: ThreadStatus) -> None:
+        """Let the list of threads say how the run ended; it says so after the next run if this fails."""
+        with suppress(ConflictError, StorageError):
+            await self._threads.call(self._owners.note_end(lease.thread, lease.head.owner, status))
 
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
@@ -490,6 +511,7 @@ class Leases:
             await thread.commit(take, operations)
         except _ChangedError:
             return False
+        lease.head = taken
         return True
 
     async def _undo(self, thread: ThreadStore, run: str) -> tuple[list[Operation], str]:
@@ -556,7 +578,7 @@ class _ChangedError(ConflictError):
 
 def _without(head: Head, lease: Lease) -> Head:
     head.require_lease(lease.run)
-    return replace(head, lease=None)
+    return replace(head, lease=None, status=lease.status or head.status)
 
 
 def cancelled() -> RunCancelledError:

@@ -34,7 +34,17 @@ from threadkeep.checkpoints.codec import (
     patch_type_allowlist,
 )
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
-from threadkeep.checkpoints.head import Target, Write, admit, busy, claimed_owner_of, come_after, run_of, thread_id_from
+from threadkeep.checkpoints.head import (
+    Target,
+    Write,
+    admit,
+    busy,
+    claimed_owner_of,
+    come_after,
+    run_of,
+    status_after,
+    thread_id_from,
+)
 from threadkeep.checkpoints.leases import Beginning, Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
@@ -488,6 +498,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         target = self._target(config)
         lease, (namespace, parent_id) = target.lease, target.place
         run = lease.run if lease is not None else ""
+        if lease is not None and not namespace:
+            lease.status = "idle"
         puts = encode_checkpoint(
             namespace,
             checkpoint,
@@ -522,6 +534,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return self._require_owner(target)
         lease = target.lease
         run = lease.run if lease is not None else ""
+        if lease is not None and not target.place.namespace and (status := status_after(writes)):
+            lease.status = status
         write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
         puts = encode_writes(target.place, writes, task_id=task_id, task_path=task_path, run=run, serde=self.serde)
         change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)

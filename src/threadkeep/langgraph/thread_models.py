@@ -13,7 +13,7 @@ from threadkeep.checkpoints.maintenance import ThreadStats
 if TYPE_CHECKING:
     from threadkeep.capture.models import NotKept
     from threadkeep.capture.turns import TurnRecall, TurnRecord
-    from threadkeep.checkpoints.directory import ThreadStatus
+    from threadkeep.checkpoints.head import ThreadStatus
     from threadkeep.identity import Owner
     from threadkeep.ids import MemoryId, MessageId, ProposalId, TurnId
 

@@ -29,7 +29,8 @@ from threadkeep.transfer.threads import CopiedThread, ThreadClaims, copy_thread,
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from threadkeep.checkpoints.directory import ListedThread, ThreadStatus
+    from threadkeep.checkpoints.directory import ListedThread
+    from threadkeep.checkpoints.head import ThreadStatus
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container, Services
     from threadkeep.identity import Owner, OwnerScope
