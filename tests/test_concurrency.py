@@ -180,6 +180,36 @@ class TestWait:
         event.set()
         await patience.settle(HOUR)
 
+    async def test_a_long_wait_ends_soon_after_another_was_given_up(self) -> None:
+        """It began before that, and learns then that the storage does not answer."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        waiting = asyncio.create_task(patience.wait(value_after(event), timeout=HOUR, least=MOMENT))
+        await asyncio.sleep(0)
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        done, _ = await asyncio.wait([waiting], timeout=10)
+        event.set()
+
+        assert done
+        with pytest.raises(TimeoutError):
+            await waiting
+        await patience.settle(HOUR)
+
+    async def test_a_long_wait_is_never_the_one_that_finds_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A turn would wait for longer than it may, every few seconds."""
+        monkeypatch.setattr("threadkeep.concurrency._AGAIN_SECONDS", 0.0)
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        waiting = asyncio.create_task(patience.wait(value_after(event), timeout=HOUR, least=MOMENT))
+        done, _ = await asyncio.wait([waiting], timeout=10)
+        event.set()
+
+        assert done
+        with pytest.raises(TimeoutError):
+            await waiting
+        await patience.settle(HOUR)
+
     async def test_what_must_be_known_is_waited_for_a_little_longer(self) -> None:
         """Even while something hangs: an answer that takes less than *least* is returned."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()

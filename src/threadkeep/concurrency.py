@@ -369,6 +369,10 @@ class AnswerTimeout:
             _answer_time.set(self._outer)
         await self._limit.__aexit__(kind, error, trace)
 
+    def shorten(self, seconds: float) -> None:
+        """End the block after *seconds* more of that time at most."""
+        self._allowed = min(self._allowed, self._counted.spent + seconds)
+
     def _look(self) -> None:
         """Allow as much more as this process was late since the last look: it reads no answer meanwhile."""
         now, before = self._loop.time(), self._spent
@@ -454,6 +458,7 @@ class TimeoutBudget:
         self._timeout = timeout
         self._running: set[asyncio.Future[Any]] = set()
         self._hanging: set[asyncio.Future[Any]] = set()
+        self._patient: dict[AnswerTimeout, float] = {}
         self._again_at = 0.0
 
     async def wait(
@@ -464,7 +469,7 @@ class TimeoutBudget:
         Args:
             work: Runs to its end, even if the caller stops waiting or is cancelled.
             timeout: Replaces the usual timeout.
-            least: How long to wait at least, even while other work hangs.
+            least: How long to wait at least, even while other work hangs, or from when it does.
 
         Raises:
             TimeoutError: The budget is used up; *work* goes on.
@@ -476,13 +481,16 @@ class TimeoutBudget:
         task.add_done_callback(self._ended)
         self._running.add(task)  # the loop itself would forget it
         seconds, others = _FIRST * (timeout or self._timeout).total_seconds(), len(self._hanging)
-        probes = others > 0 and self._is_probe()
+        probes = others > 0 and not least and self._is_probe()  # it would wait for longer than a turn may
         longest: float | None = None
         if others and not probes:
             seconds = min(seconds, max(_SHORT_SECONDS / others, least.total_seconds()))
             longest = max(_LATE_SECONDS, least.total_seconds())
+        limit = AnswerTimeout(seconds, answers, longest=longest)
+        if least:
+            self._patient[limit] = least.total_seconds()
         try:
-            async with AnswerTimeout(seconds, answers, longest=longest):
+            async with limit:
                 result = await asyncio.shield(task)
         except TimeoutError:
             if task.done():
@@ -490,7 +498,11 @@ class TimeoutBudget:
             if not self._hanging:
                 self._again_at = time.monotonic() + _AGAIN_SECONDS
             self._hanging.add(task)
+            for patient, rest in [*self._patient.items()]:
+                patient.shorten(rest)
             raise
+        finally:
+            self._patient.pop(limit, None)
         if probes:
             self._hanging.clear()
         return result
