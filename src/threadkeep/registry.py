@@ -407,7 +407,7 @@ def create_extractor(
     if settings.extractor == "langmem":
         from threadkeep.capture.extractors.langmem import LangMemExtractor
 
-        return LangMemExtractor(made, told, timeout=timeout, deletes=settings.extraction_deletes)
+        return LangMemExtractor(made, told, timeout=timeout, deletes=settings.extraction_deletes, kinds=kinds)
     fields = None
     if schema is not None:
         from threadkeep.memories.schemas import parse_schema

@@ -144,3 +144,17 @@ class TestKeys:
 
         assert answer("keys", "check")["sound"]
         assert "items open" in run("keys", "check").output
+
+    def test_damage_of_threads_is_reported(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """They have a key of their own; the memories are in the clear."""
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", "k" * 40)
+        with threadkeep.open() as tk:
+            tk.sync.memories.remember("I live in Lisbon.", owner=USER)
+            tk.sync.threads.create("1", owner=USER)
+        assert answer("keys", "check")["sound"]
+        with closing(sqlite3.connect(folder / "data/memory-threads.sqlite3", isolation_level=None)) as connection:
+            damage = connection.execute("UPDATE items SET embedding = zeroblob(64) WHERE embedding IS NOT NULL")
+
+        found = answer("keys", "check", code=1)
+
+        assert sum(found["damaged"].values()) == damage.rowcount > 0

@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import with_episodes
@@ -24,10 +24,11 @@ from threadkeep.capture.extractors.structured import Instructions, Meter, metere
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
-from threadkeep.errors import ExtractionError, missing_extra
+from threadkeep.errors import ExtractionError, InvalidInputError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
-from threadkeep.memories.kinds import Kind
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, Kinds, MemoryKind, family
+from threadkeep.memories.labels import Metadata
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.helper_models import HelperModel
@@ -68,17 +69,44 @@ SCHEMAS: Final[tuple[type[BaseModel], ...]] = (SemanticMemory, EpisodicMemory, P
 _KINDS: Final[dict[str, Kind]] = {name: kind for kind, name in SCHEMA_NAMES.items()}
 
 
+def schemas_of(kinds: Kinds) -> tuple[type[BaseModel], ...]:
+    """Return the schemas of LangMem's memories: one for each kind, which has the name of an application's kind."""
+    return (*SCHEMAS, *(_schema(one, kinds.fields.get(one.name)) for one in kinds.own))
+
+
+def _schema(kind: MemoryKind, fields: type[BaseModel] | None) -> type[BaseModel]:
+    more: dict[str, Any] = {}
+    if fields is not None:
+        more["fields"] = (fields, Field(description="What the application wants to know of the fact."))
+    return create_model(kind.name, __base__=SemanticMemory, __doc__=kind.description, **more)
+
+
+class Written(NamedTuple):
+    """A statement that LangMem would write.
+
+    Attributes:
+        kind: Its kind.
+        text: What it says.
+        metadata: The fields of its kind.
+    """
+
+    kind: Kind
+    text: str
+    metadata: Metadata
+
+
 class MemoriesInView(BaseStore):
     """Shows memories in LangMem's shape and records what would be written.
 
     Attributes:
-        written: Statement by key, as ``(kind, text)``; ``None`` where a key would be removed.
+        written: Statement by key; ``None`` where a key would be removed.
         faults: How many writes could not be understood.
     """
 
-    def __init__(self, known: Sequence[Memory]) -> None:
+    def __init__(self, known: Sequence[Memory], kinds: Kinds = BUILT_IN_KINDS) -> None:
         self._known = {str(memory.memory_id): memory for memory in known}
-        self.written: dict[str, tuple[Kind, str] | None] = {}
+        self._kinds = kinds
+        self.written: dict[str, Written | None] = {}
         self.faults = 0
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -103,7 +131,13 @@ class MemoriesInView(BaseStore):
 
     def _item(self, key: str, place: int) -> SearchItem:
         memory = self._known[key]
-        value = {"kind": SCHEMA_NAMES[memory.kind], "content": {"content": memory.text}}
+        content: dict[str, Any] = {"content": memory.text}
+        schema = SCHEMA_NAMES[family(memory.kind)]
+        if memory.kind in self._kinds.names and memory.kind not in SCHEMA_NAMES:
+            schema = memory.kind
+            if (fields := self._kinds.fields.get(memory.kind)) is not None:
+                content["fields"] = {name: memory.metadata.get(name) for name in fields.model_fields}
+        value = {"kind": schema, "content": content}
         # Best first: what is alike comes ranked, and LangMem sorts by score.
         return SearchItem(_PLACE, key, value, memory.created_at, memory.updated_at, score=1 / (1 + place))
 
@@ -111,12 +145,19 @@ class MemoriesInView(BaseStore):
         if value is None:
             self.written[key] = None
             return
-        kind, content = _KINDS.get(str(value.get("kind"))), value.get("content")
-        text = cast("Mapping[str, Any]", content).get("content") if isinstance(content, Mapping) else None
+        schema, content = str(value.get("kind")), value.get("content")
+        kind = _KINDS.get(schema) or (schema if schema in self._kinds.names else None)
+        held: Mapping[str, Any] = cast("Mapping[str, Any]", content) if isinstance(content, Mapping) else {}
+        text, fields = held.get("content"), held.get("fields") or {}
         if kind is None or not isinstance(text, str) or not text.strip():
             self.faults += 1
             return
-        self.written[key] = (kind, text)
+        try:
+            metadata = self._kinds.check_metadata(kind, fields)
+        except InvalidInputError:
+            self.faults += 1
+            return
+        self.written[key] = Written(kind, text, metadata)
 
 
 class LangMemExtractor:
@@ -127,19 +168,28 @@ class LangMemExtractor:
         instructions: What it is told.
         timeout: How long a turn may take.
         deletes: Whether LangMem may ask for removals; they are proposed, never done.
+        kinds: The kinds of memories.
     """
 
     name: str = "langmem"
     uses_known: bool = True
 
     def __init__(
-        self, model: HelperModel, instructions: Instructions, *, timeout: timedelta, deletes: bool = False
+        self,
+        model: HelperModel,
+        instructions: Instructions,
+        *,
+        timeout: timedelta,
+        deletes: bool = False,
+        kinds: Kinds = BUILT_IN_KINDS,
     ) -> None:
         self._langmem = imported()
         self._model = model
         self._instructions = instructions
         self._timeout = timeout
         self._deletes = deletes
+        self._kinds = kinds
+        self._schemas = schemas_of(kinds)
 
     async def aclose(self) -> None:
         """Close the model's HTTP client."""
@@ -151,12 +201,12 @@ class LangMemExtractor:
         Raises:
             ExtractionError: The model or LangMem failed, took too long, or gave nothing that can be used.
         """
-        view = MemoriesInView(known[:QUERY_LIMIT])
+        view = MemoriesInView(known[:QUERY_LIMIT], self._kinds)
 
         def manager(model: BaseChatModel) -> Runnable[Any, Any]:
             return self._langmem.manager(
                 model,
-                schemas=list(SCHEMAS),
+                schemas=list(self._schemas),
                 instructions=self._instructions.text,
                 enable_inserts=True,
                 enable_deletes=self._deletes,
@@ -225,8 +275,8 @@ def _read(view: MemoriesInView, turn: Turn, known: set[MemoryId]) -> tuple[list[
         if written is None:
             removals += [memory_id] if memory_id in known else []
             continue
-        kind, text = written
         at = turn.at + timedelta(microseconds=place)
         source = Source("assistant", turn.thread_id, None, turn.turn_id, at)
-        candidates.append(Candidate(text, kind, source, target=memory_id if memory_id in known else None))
+        target = memory_id if memory_id in known else None
+        candidates.append(Candidate(written.text, written.kind, source, target=target, metadata=written.metadata))
     return candidates, tuple(removals)
