@@ -550,10 +550,15 @@ def check_keys(
     """Decrypt every item, and list those that cannot be decrypted."""
 
     async def verify(tk: Threadkeep) -> VerificationReport:
-        encrypted = _require_encrypted(tk)
+        threads = await tk.app.event_loop.run(tk.app.encrypted_threads())
+        items = _require_encrypted(tk) if threads is None else tk.app.sealed
         if remove:
             confirm(f"Remove every item that does not open, in {location_of(tk)}?", yes=yes)
-        return await tk.app.call(lambda _: encrypted.verify(remove=remove))
+        reports = [] if items is None else [await tk.app.call(lambda _: items.verify(remove=remove))]
+        if threads is not None:
+            reports.append(await tk.app.event_loop.run(threads.verify(remove=remove)))
+        first, *others = reports
+        return sum(others, start=first)
 
     report = run(verify, data_dir)
     damaged = {"/".join((each.kind, *each.parts)): count for each, count in report.damaged.items()}

@@ -23,6 +23,7 @@ import binascii
 import hmac
 import json
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -501,6 +502,16 @@ class VerificationReport:
     erased: int = 0
     no_key: list[str] = field(default_factory=list[str])
     removed: int = 0
+
+    def __add__(self, other: VerificationReport) -> VerificationReport:
+        """Return the report on two storages."""
+        return VerificationReport(
+            self.items + other.items,
+            dict(Counter(self.damaged) + Counter(other.damaged)),
+            self.erased + other.erased,
+            [*self.no_key, *other.no_key],
+            self.removed + other.removed,
+        )
 
     @property
     def sound(self) -> bool:
