@@ -209,6 +209,19 @@ class TestOneStorage:
         (said,) = warnings()
         assert said.startswith(f"2 threads from before are in {path}, and not read")
 
+    def test_threads_are_listed_where_there_are_no_memories(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """A graph without memory has a file of threads, by a key of their own, and none of memories."""
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "m.db"))
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", "k" * 40)
+        with threadkeep.open() as tk:
+            graph = StateGraph(MessagesState).add_node("node", lambda _: {"messages": [("ai", "fine")]})
+            compiled = graph.set_entry_point("node").compile(checkpointer=tk.checkpointer)
+            compiled.invoke({"messages": [("user", "hello")]}, tk.config(user_id="ana", thread_id="1"))
+        assert not (folder / "m.db").exists()
+
+        assert [row["thread_id"] for row in answer("threads", "list", "--user", "ana")] == ["1"]
+        assert not (folder / "m.db").exists()
+
     def test_no_model_is_one_sentence(self, kept: Path):
         from threadkeep.errors import EmbedderUnavailableError
 

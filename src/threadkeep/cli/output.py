@@ -153,6 +153,7 @@ def settings_of_existing(settings: Settings, *, instead: str = "showing an empty
         instead: What happens as the database is missing; it is printed.
     """
     changes: dict[str, Any] = {}
+    threads = settings.thread_path
     if (missing := missing_database(settings)) is not None:
         err.print(f"The database {missing} does not exist yet; {instead}.", markup=False)
         if settings.unused_server is not None:
@@ -160,7 +161,8 @@ def settings_of_existing(settings: Settings, *, instead: str = "showing an empty
         elif settings.store_sqlite_path is None:
             err.print("If your application uses another file, set LANGGRAPH_STORE_SQLITE_PATH to it.", markup=False)
         changes.update(store_type="memory", keys=None)
-    threads = settings.thread_path
+        if threads is not None and threads.exists():  # a graph without memory has threads only
+            changes.update(checkpoint_type="sqlite", checkpoint_sqlite_path=threads)
     if settings.checkpoint_type is not None and threads is not None and not threads.exists():
         changes["checkpoint_type"] = "memory"
     return settings.model_copy(update=changes) if changes else settings
