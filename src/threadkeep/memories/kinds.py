@@ -42,8 +42,8 @@ class MemoryKind:
 
     Attributes:
         name: Its key: lower-case letters, digits and ``_``, at most 32, the first a letter.
-        description: Which statements are of this kind, in a sentence of at most 400 characters. The structured
-            extractor shows it to its model.
+        description: Which statements are of this kind, in a sentence of at most 400 characters. The extractors
+            with a model show it to the model.
         schema: The fields of such a memory, kept as its metadata: a pydantic model or a JSON schema; ``None``: none.
     """
 

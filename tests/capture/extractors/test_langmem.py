@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
 
 import threadkeep
 from tests.capture.extractors.test_structured import ANA, SAID, learn
@@ -46,9 +47,18 @@ def later(tk: threadkeep.Threadkeep) -> None:
     clock.advance(timedelta(hours=1))
 
 
-def opened(model: Any, *, owner: str | Owner = ANA, **more: str) -> threadkeep.Threadkeep:
+class Incident(BaseModel):
+    """What is to be known of an incident."""
+
+    service: str
+    severity: int
+
+
+def opened(model: Any, *, owner: str | Owner = ANA, kinds: Any = (), **more: str) -> threadkeep.Threadkeep:
     settings = Settings.load(store_type="memory", enable_fact_extraction="true", extractor="langmem", **more)
-    return threadkeep.open(settings=settings, owner=owner, model=model, embedder=HashingEmbedder(), clock=FrozenClock())
+    return threadkeep.open(
+        settings=settings, owner=owner, model=model, embedder=HashingEmbedder(), clock=FrozenClock(), kinds=kinds
+    )
 
 
 class Answering(ScriptedModel):
@@ -108,6 +118,35 @@ class TestLearn:
         prompt = "\n".join(str(message.content) for message in model.prompts[0])
         assert "Deploys go to prod-west by ArgoCD" in prompt
         assert "platform engineering" in prompt
+
+    async def test_memories_of_own_kinds_are_shown_written_and_changed(self):
+        """The model gets a schema for each kind of the application, with its fields; other memories need none."""
+        kind = threadkeep.MemoryKind("incident", "A fault of a system of the user.", Incident)
+        told: list[str] = []
+
+        def rule(prompt: str) -> AIMessage:
+            told.append(prompt)
+            if len(told) == 1:
+                fields = {"service": "checkout", "severity": 2}
+                return calling(("incident", {"content": "The checkout went down on Monday.", "fields": fields}))
+            patch = {"op": "replace", "path": "/fields/severity", "value": 1}
+            said = {"op": "replace", "path": "/content", "value": "The checkout went down on Tuesday."}
+            where = shown_id(prompt, "The checkout went down on Monday")
+            return calling(("PatchDoc", {"json_doc_id": where, "planned_edits": "replace", "patches": [patch, said]}))
+
+        async with opened(Answering(rule=rule), kinds=[kind]) as tk:
+            await learn(tk, "The checkout went down on Monday.")
+            (first,) = await tk.memories.list(kind="incident")
+            later(tk)
+            await learn(tk, "The checkout went down on Tuesday.")
+            (second,) = await tk.memories.list(kind="incident")
+
+        assert (first.text, first.metadata) == (
+            "The checkout went down on Monday.",
+            {"service": "checkout", "severity": 2},
+        )
+        assert second.text == "The checkout went down on Tuesday."
+        assert (second.memory_id, second.metadata["service"]) == (first.memory_id, "checkout")
 
     async def test_update_changes_the_memory_and_keeps_its_history(self):
         """No second memory, and no write past ours."""
@@ -292,4 +331,4 @@ class TestView:
         view.put(("memories", "owner"), "a", {"kind": "SemanticMemory", "content": {"content": "x"}})
         view.put(("memories", "owner"), "b", {"kind": "Odd", "content": {"content": "x"}})
         view.delete(("memories", "owner"), "c")
-        assert (view.written, view.faults) == ({"a": ("semantic", "x"), "c": None}, 1)
+        assert (view.written, view.faults) == ({"a": ("semantic", "x", {}), "c": None}, 1)

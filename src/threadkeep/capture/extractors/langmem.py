@@ -27,7 +27,7 @@ from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError, InvalidInputError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
-from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, Kinds, MemoryKind, family
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, Kinds, MemoryKind
 from threadkeep.memories.labels import Metadata
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import INPUT_ROLES
@@ -66,7 +66,6 @@ class ProceduralMemory(BaseModel):
 
 
 SCHEMAS: Final[tuple[type[BaseModel], ...]] = (SemanticMemory, EpisodicMemory, ProceduralMemory)
-_KINDS: Final[dict[str, Kind]] = {name: kind for kind, name in SCHEMA_NAMES.items()}
 
 
 def schemas_of(kinds: Kinds) -> tuple[type[BaseModel], ...]:
@@ -106,6 +105,7 @@ class MemoriesInView(BaseStore):
     def __init__(self, known: Sequence[Memory], kinds: Kinds = BUILT_IN_KINDS) -> None:
         self._known = {str(memory.memory_id): memory for memory in known}
         self._kinds = kinds
+        self._schemas = {**SCHEMA_NAMES, **{one.name: one.name for one in kinds.own}}
         self.written: dict[str, Written | None] = {}
         self.faults = 0
 
@@ -132,12 +132,9 @@ class MemoriesInView(BaseStore):
     def _item(self, key: str, place: int) -> SearchItem:
         memory = self._known[key]
         content: dict[str, Any] = {"content": memory.text}
-        schema = SCHEMA_NAMES[family(memory.kind)]
-        if memory.kind in self._kinds.names and memory.kind not in SCHEMA_NAMES:
-            schema = memory.kind
-            if (fields := self._kinds.fields.get(memory.kind)) is not None:
-                content["fields"] = {name: memory.metadata.get(name) for name in fields.model_fields}
-        value = {"kind": schema, "content": content}
+        if (fields := self._kinds.fields.get(memory.kind)) is not None:
+            content["fields"] = {name: memory.metadata.get(name) for name in fields.model_fields}
+        value = {"kind": self._schemas.get(memory.kind, SCHEMA_NAMES["semantic"]), "content": content}
         # Best first: what is alike comes ranked, and LangMem sorts by score.
         return SearchItem(_PLACE, key, value, memory.created_at, memory.updated_at, score=1 / (1 + place))
 
@@ -146,14 +143,14 @@ class MemoriesInView(BaseStore):
             self.written[key] = None
             return
         schema, content = str(value.get("kind")), value.get("content")
-        kind = _KINDS.get(schema) or (schema if schema in self._kinds.names else None)
+        kind = next((one for one, name in self._schemas.items() if name == schema), None)
         held: Mapping[str, Any] = cast("Mapping[str, Any]", content) if isinstance(content, Mapping) else {}
-        text, fields = held.get("content"), held.get("fields") or {}
+        text = held.get("content")
         if kind is None or not isinstance(text, str) or not text.strip():
             self.faults += 1
             return
         try:
-            metadata = self._kinds.check_metadata(kind, fields)
+            metadata = self._kinds.check_metadata(kind, cast("Metadata", held.get("fields") or {}))
         except InvalidInputError:
             self.faults += 1
             return
