@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import signal
@@ -27,34 +28,30 @@ START_SECONDS: Final = 90.0
 
 @pytest.fixture(scope="package")
 def environment() -> Path:
-    """Make the server's own environment once; later runs find it again."""
+    """Make the server's own environment once; later runs find it again, and of several processes one makes it."""
     wanted = hashlib.sha256((PROJECT / "requirements.lock").read_bytes() + (ROOT / "requirements.lock").read_bytes())
     folder = ROOT / ".build/langgraph-dev" / wanted.hexdigest()[:16]
-    if not (folder / "ready").exists():
-        python = folder / "bin/python"
-        steps: list[list[str | Path]] = [
-            [UV, "venv", "--quiet", "--clear", "--python", sys.executable, folder],
-            [UV, "pip", "install", "--quiet", "--python", python, "--no-deps", "-r", PROJECT / "requirements.lock"],
-            [
-                UV,
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                python,
-                "--no-deps",
-                "-e",
-                ROOT / "packages/minilm",
-                "-e",
-                ROOT,
-            ],
-        ]
-        for step in steps:
-            done = subprocess.run(step, capture_output=True, text=True, check=False)
-            if done.returncode:
-                missing(f"the environment of langgraph dev ({done.stderr.strip()[-300:]})")
-        (folder / "ready").touch()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            _install(folder)
     return folder
+
+
+def _install(folder: Path) -> None:
+    python = folder / "bin/python"
+    install: list[str | Path] = [UV, "pip", "install", "--quiet", "--python", python, "--no-deps"]
+    steps: list[list[str | Path]] = [
+        [UV, "venv", "--quiet", "--clear", "--python", sys.executable, folder],
+        [*install, "-r", PROJECT / "requirements.lock"],
+        [*install, "-e", ROOT / "packages/minilm", "-e", ROOT],
+    ]
+    for step in steps:
+        done = subprocess.run(step, capture_output=True, text=True, check=False)
+        if done.returncode:
+            missing(f"the environment of langgraph dev ({done.stderr.strip()[-300:]})")
+    (folder / "ready").touch()
 
 
 @pytest.fixture(scope="package")
