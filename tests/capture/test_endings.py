@@ -100,3 +100,50 @@ class TestTurn:
         assert [(old.text, old.valid_to is not None) for old in memory.history] == [("I live in Lisbon.", True)]
         assert '"I live in Lisbon."' not in block
         assert "I don't live in Lisbon any more." in block
+
+
+class TestForget:
+    @pytest.mark.parametrize(
+        ("known", "asked"),
+        [
+            ("I like fennel tea.", "Forget that I like fennel tea."),
+            ("I'm from Bolivia.", "Don't remember that I'm from Bolivia."),
+            ("My phone number is 555 1234.", "Thanks! Please forget my phone number."),
+            ("Ich mag Tango.", "Vergiss bitte, dass ich Tango mag."),
+            ("J'aime le tango.", "Oublie que j'aime le tango."),
+            ("Me gusta el tango.", "Olvida que me gusta el tango."),
+        ],
+    )
+    async def test_what_the_user_asks_to_forget_is_proposed(self, known: str, asked: str):
+        """Approved, it is gone; until then nothing is lost by a misunderstood sentence."""
+        async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:
+            memory_id = (await tk.memories.remember(known)).memory_id
+            receipt = await tk.capture([{"role": "user", "content": asked, "id": "m1"}], thread_id="t", wait=True)
+
+            (proposal,) = await tk.proposals.list()
+            assert [one.text for one in await tk.memories.list(kind="semantic")] == [known]
+            await tk.proposals.approve(proposal.proposal_id)
+            left = await tk.memories.list(kind="semantic")
+
+        assert (proposal.action, proposal.memory_id, proposal.base_text) == ("forget", memory_id, known)
+        assert (proposal.trust, proposal.reason) == ("user", "the user asks to forget it")
+        assert receipt.proposal_ids == (proposal.proposal_id,)
+        assert left == []
+
+    async def test_it_is_proposed_once(self):
+        async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:
+            await tk.memories.remember("I like fennel tea.")
+            for number in range(2):
+                said = {"role": "user", "content": "Forget that I like fennel tea.", "id": f"m{number}"}
+                await tk.capture([said], thread_id=f"t{number}", wait=True)
+
+            assert len(await tk.proposals.list()) == 1
+
+    async def test_what_the_same_turn_replaces_stays(self):
+        async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:
+            await tk.memories.remember("I live in Rome.")
+            said = {"role": "user", "content": "Forget that I live in Rome. I live in Milan now.", "id": "m1"}
+            await tk.capture([said], thread_id="t", wait=True)
+
+            assert await tk.proposals.list() == []
+            assert [one.text for one in await tk.memories.list(kind="semantic")] == ["I live in Milan now."]

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
-from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.extractors.local import LocalExtractor, topics_to_forget
 from threadkeep.capture.models import Candidate, NotKept, Turn, Usage, account_put, account_ref
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.reconcile import Propose
@@ -164,7 +164,7 @@ class ReviewContext:
             now: The time of learning.
         """
         candidate, base = decision.candidate, decision.base
-        sources = (candidate.source,) if candidate else (Source("assistant", turn_id=turn_id, at=now),)
+        sources = (candidate.source,) if candidate else (Source(decision.speaker, turn_id=turn_id, at=now),)
         text = candidate.text.strip() if candidate else ""
         return Proposal(
             proposal_id=proposal_id_of(turn_id, decision),
@@ -173,7 +173,7 @@ class ReviewContext:
             kind=candidate.kind if candidate else base.kind if base else "semantic",
             sources=sources,
             trust=least_trusted(sources),
-            reason=_reason(candidate),
+            reason=_reason(decision),
             memory_id=base.memory_id if base else key,
             base_revision=base.revision if base else None,
             base_text=base.text if base else None,
@@ -198,10 +198,10 @@ def confirming(proposal: Proposal, memory_id: MemoryId, owner: Owner, *, now: da
     return proposal_put(replace(proposal, state="approved", decision=decision), owner, expect=proposal.revision)
 
 
-def _reason(candidate: Candidate | None) -> str:
-    if candidate is None:
-        return "an extractor would have it removed"
-    return waiting_reason(candidate.kind, candidate.source.speaker)
+def _reason(decision: Propose) -> str:
+    if decision.candidate is not None:
+        return waiting_reason(decision.candidate.kind, decision.candidate.source.speaker)
+    return "the user asks to forget it" if decision.speaker == "user" else "an extractor would have it removed"
 
 
 _ALIKE: Final = 20
@@ -313,7 +313,8 @@ class Learning:
         with span(LEARN, about, parent=record.trace):
             found = await self._extracted(turn, owner, extractor or self._extractor, epoch)
             checked = await off_loop_if(is_long(turn), judged, found.candidates, turn, redact=self._redact)
-            extraction = replace(found, candidates=checked)
+            forgotten = () if turn.played else await off_loop_if(is_long(turn), topics_to_forget, turn)
+            extraction = replace(found, candidates=checked, forgotten=forgotten)
             try:
                 return await retry_conflicts(finish)
             except PartitionErasedError:
@@ -373,11 +374,15 @@ class Learning:
             pending=read.review.pending,
         )
         candidates = [c for c in read.candidates if normalised(c.text) not in read.foreign]
+        decided = rules.reconcile(candidates, known, given)
+        written = rules.writes(decided, known)
+        changed = {memory.memory_id for memory, _ in written}  # it says something else now
+        forgotten = [key for key in rules.saying(extraction.forgotten, known) if key not in changed]
         decisions = (
-            *rules.reconcile(candidates, known, given),
-            *rules.removals(extraction.removals, known, given),
+            *decided,
+            *rules.removals(forgotten, known, given, speaker="user"),
+            *rules.removals([key for key in extraction.removals if key not in forgotten], known, given),
         )
-        written = rules.writes(decisions, known)
         puts: list[Operation] = [self._put(memory, expect, vectors, read.memories) for memory, expect in written]
         waiting, proposed = self._waiting(decisions, record.turn)
         puts += [proposal_put(proposal, owner, expect="absent") for proposal in proposed]
@@ -419,7 +424,8 @@ class Learning:
         version = HeadVersion(epoch, head_of(rows.head).revision)
         review = await self._reviews.read(owner, rows.policy, version=version, now=self._clock.now())
         candidates = without_unwanted(extraction.candidates, review.unwanted)
-        places = await self._search.statements(partition, [candidate.text for candidate in candidates])
+        texts = [*(candidate.text for candidate in candidates), *extraction.forgotten]
+        places = await self._search.statements(partition, texts)
         own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in candidates}
         meant = (*extraction.removals, *(c.target for c in candidates if c.target))
         refs = [Ref(partition, *place) for place in sorted(places | own | {(namespace, key) for key in meant})]

@@ -271,12 +271,14 @@ class Propose:
         action: What would be done.
         base: The memory that would be corrected or forgotten.
         known: The proposal that waits for the same already.
+        speaker: Who would have a memory removed.
     """
 
     candidate: Candidate | None
     action: Action
     base: Memory | None = None
     known: Proposal | None = None
+    speaker: Speaker = "assistant"
 
 
 RememberResult: TypeAlias = Add | Update | Duplicate
@@ -323,14 +325,29 @@ def reconcile(candidates: Sequence[Candidate], known: Sequence[Memory], rules: R
     return tuple([_decide(candidate, state, put_in, rules) for candidate in sorted(candidates, key=_said)])
 
 
-def removals(memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rules) -> tuple[Propose, ...]:
-    """Return what becomes of memories that an extractor would have removed: it may propose it."""
+def removals(
+    memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rules, *, speaker: Speaker = "assistant"
+) -> tuple[Propose, ...]:
+    """Return what becomes of memories that an extractor, or the user, would have removed: it is proposed."""
     by_id = {memory.memory_id: memory for memory in known if memory.status == "active"}
     waiting = {proposal.memory_id: proposal for proposal in rules.pending if proposal.action == "forget"}
     return tuple(
-        Propose(None, "forget", by_id[key], waiting.get(key))
+        Propose(None, "forget", by_id[key], waiting.get(key), speaker)
         for key in dict.fromkeys(memory_ids)
-        if key in by_id and rules.verdict(by_id[key].kind, "assistant") != "never"
+        if key in by_id and (speaker == "user" or rules.verdict(by_id[key].kind, speaker) != "never")
+    )
+
+
+def saying(topics: Sequence[str], known: Sequence[Memory]) -> tuple[MemoryId, ...]:
+    """Return the memories of *known* that say, or answer, what one of *topics* does."""
+    said = [(gist_of(topic), slot_of(topic)) for topic in topics]
+    return tuple(
+        memory.memory_id
+        for memory in known
+        if memory.kind != "episodic"
+        and any(
+            same_meaning(gist, gist_of(memory.text)) or (slot and slot == slot_of(memory.text)) for gist, slot in said
+        )
     )
 
 

@@ -62,7 +62,7 @@ class Statement(NamedTuple):
 # Read against text in small letters. The first look ahead lets nearly every place fail at once.
 _UNWANTED: Final = re.compile(
     r"""(?x)\b(?=[dnpfiotkm])(?<!\bi\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )(?:
-      (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that|it|what|these|my\ message)
+      (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that(?!\ (?:i|i'm|i've|my|we|we're|our)\b)|it|what|these|my\ message)
     | (?:forget|ignore|disregard)\ (?:that\ i\ (?:said|told|asked|mentioned)|what\ i\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|i\ (?:said|mentioned)\ (?:that|this|anything))
     | off\ the\ record | (?:this|that)\ is\ (?:strictly\ )?(?:confidential|not\ to\ be\ remembered) | keep\ (?:this|that|it)\ (?:between\ us|out\ of\ (?:your\ |the\ )?memory)
     | not\ for\ (?:your\ )?memory
@@ -99,13 +99,23 @@ _FORGETTING: Final = re.compile(
     (?:[:,]|\ that|\ the\ fact\ that|\ (?:everything|anything|all|what)(?:\ that)?(?:\ you\ (?:know|remember|have)|\ i\ (?:said|told\ you))?\ about)?
     \ (?P<topic>\S.{1,300}?)(?:,?\ (?:please|any\ ?more|any\ longer|from\ now\ on))*[\s.!?]*$"""
 )
-_NO_TOPIC: Final = re.compile(r"(?i)^(?:about )?(?:it|that|this|them|everything|anything|all|what i (?:just )?said)$")
+_FORGETTING_ELSEWHERE: Final = re.compile(
+    r"""(?ix)^(?:(?:bitte|s'il\ (?:te|vous)\ plaît|por\ favor|per\ favore)[,\ ]+)?(?:
+      (?:vergiss|vergesst|vergessen\ sie)(?!\ (?:\w+\ )?nicht\b)(?:\ bitte)?(?:,?\ dass|\ alles\ über|\ was\ du\ über)?
+    | oublie[zs]?(?:\ (?:que|tout\ (?:sur|de)))? | (?:olvida|olvide|olvídate\ de|olvídese\ de)(?:\ (?:que|todo\ sobre|lo\ de))?
+    | (?:esquece|esqueça)(?:-(?:te|se))?(?:\ (?:de\ que|que|tudo\ sobre|de))? | (?:dimentica|dimentichi|scorda)(?:ti)?(?:\ (?:che|tutto\ su|di))?
+    )(?:\ |(?<=,)\ ?)(?P<topic>\S.{1,300}?)[\s.!?]*$"""
+)
+_NO_TOPIC: Final = re.compile(
+    r"""(?ix)^(?:about\ )?(?:it|that|this|them|everything|anything|all|what\ i\ (?:just\ )?said
+    |das|es|alles|ça|cela|tout|eso|esto|todo|isso|isto|tudo|questo|quello|tutto)$"""
+)
 
 
 def topic_to_forget(sentence: str) -> str | None:
     """Return what *sentence* asks to forget ("I live in Rome" of "Forget that I live in Rome."); else None."""
     said = straight(sentence).strip()
-    found = _FORGETTING.match(said) if len(said) <= MAX_CHARACTERS else None
+    found = (_FORGETTING.match(said) or _FORGETTING_ELSEWHERE.match(said)) if len(said) <= MAX_CHARACTERS else None
     topic = found.group("topic").strip() if found else ""
     return topic if topic and _NO_TOPIC.match(topic) is None else None
 

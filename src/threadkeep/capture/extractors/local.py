@@ -50,6 +50,10 @@ _REFERS_BACK: Final = re.compile(
 )
 
 
+_OWN_THING: Final = re.compile(r"(?i)(?:my|our)(?: [\w'-]+){1,4}$")
+"""``my phone number``, as it is asked to forget: with a verb it answers the question that every value of it answers."""
+
+
 class LocalExtractor:
     """At most three lasting facts a message, and the user's words as episodes, verbatim."""
 
@@ -101,6 +105,13 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     for message, text in islice(_passages(users, played=turn.played), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
+
+
+def topics_to_forget(turn: Turn) -> tuple[str, ...]:
+    """Return what the user asks to forget, as statements: ``I like jazz`` of ``Forget that I like jazz``."""
+    said = [message.text for message in turn.messages if message.role == "user"]
+    topics = [topic for text in said for one in own_sentences(text) if (topic := topic_to_forget(one)) is not None]
+    return tuple(f"{topic[0].upper()}{topic[1:]}{' is this' if _OWN_THING.match(topic) else ''}" for topic in topics)
 
 
 def _best(found: list[tuple[Message, Statement]], recalled: tuple[str, ...]) -> list[tuple[Message, Statement]]:
