@@ -273,6 +273,7 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
         try:
             with draining_on_signal(runs, settings.drain_seconds):
                 async with serving(served) as state:
+                    _freeze()
                     yield state
                 await tk.aclose()
         finally:
@@ -281,6 +282,12 @@ def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
 
     app.router.lifespan_context = lifespan
     return app
+
+
+def _freeze() -> None:
+    """Leave what was imported and built out of garbage collections, which would stop every turn for a while."""
+    gc.collect()
+    gc.freeze()
 
 
 def load_graph(place: str | None, tk: Threadkeep) -> Any:
