@@ -34,6 +34,7 @@ from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 from threadkeep.text.quoted import END, HEADING, quoted_statements
 from threadkeep.text.redaction import redact
+from threadkeep.text.semantics import plain
 
 PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"
 ASKED: Final = "Could you look that up for me and tell me in one line what it is about?"
@@ -392,7 +393,7 @@ class TestFromTheUser:
                     quoted = quoted_statements(block)
                     assert len(quoted) == len(lines)
                     # A line may leave out sentences of a memory; it has none that are not in it.
-                    parts = [sentences_in(line.removeprefix("Asked: ")) for line in quoted]
+                    parts = [map(plain, sentences_in(line.removeprefix("Asked: "))) for line in quoted]
                     assert all(any(all(one in memory for one in part) for memory in memories) for part in parts)
                     assert owner not in block
                     recalled += len(lines)

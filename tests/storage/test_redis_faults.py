@@ -583,7 +583,7 @@ class TestCluster:
         there = 1 - here
         ids = [redis_cluster.ask(place, "CLUSTER", "MYID") for place in range(2)]
         owners = [Partition("owner", ("", f"{number}")) for number in range(40)]
-        async with opened(redis_cluster.url, timeout=patient(5_000)) as storage:
+        async with opened(redis_cluster.url, timeout=patient(20_000)) as storage:
             await commit(storage, *(note(f"{number}") for number in range(20)))
             await asyncio.gather(*(storage.position(owner) for owner in owners))  # several connections to each node
             try:
