@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from typing import Any, Final, Self
 
 import redis
 
-from threadkeep_conformance.servers import RedisServer, ServerError
+from threadkeep_conformance.servers import RedisServer, ServerError, free_port
 
 SLOTS: Final = 16_384
 FORMING_SECONDS: Final = 20.0
@@ -23,7 +22,7 @@ class RedisCluster:
     """
 
     def __init__(self) -> None:
-        ports = [_free_port() for _ in range(2)]
+        ports = [free_port() for _ in range(2)]
         self.nodes = [RedisServer(settings={"cluster-enabled": "yes", "cluster-port": str(port)}) for port in ports]
         self._ports = ports
         self._stack = ExitStack()
@@ -63,9 +62,3 @@ class RedisCluster:
         """Remove everything from both nodes."""
         for place in range(2):
             self.ask(place, "FLUSHALL")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -12,6 +12,7 @@ import ctypes
 import importlib.util
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -48,7 +49,7 @@ class Server(ABC):
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
 
     def __init__(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="threadkeep-server-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._as_user: dict[str, Any] = {}
@@ -111,8 +112,8 @@ class Server(ABC):
                 **self._as_user,
             )
         until = time.monotonic() + START_SECONDS
-        while not (self._listens() and self.ready()):
-            if process.poll() is not None or time.monotonic() > until:
+        while (ended := process.poll() is not None) or not (self._listens() and self.ready()):
+            if ended or time.monotonic() > until:
                 self.kill()
                 msg = f"{type(self).__name__} did not start: {self._log.read_text(errors='replace')[-2000:]}"
                 raise ServerError(msg)
@@ -324,10 +325,18 @@ def _package(name: str) -> Path:
     return Path(next(iter(found.submodule_search_locations)))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+_PORTS: Final = range(10_240, 22_000)
+"""Below the ports that systems give to clients, which could take one before its server listens, or while it is down."""
+
+
+def free_port() -> int:
+    """Return a port of loopback at which nothing listens."""
+    choice = random.SystemRandom().choice  # processes that were forked from one choose differently
+    while True:
+        port = choice(_PORTS)
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 _PR_SET_PDEATHSIG: Final = 1
