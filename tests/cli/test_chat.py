@@ -86,6 +86,8 @@ class TestForget:
 
         assert "I live in Lisbon now." in turn["learnt"]
         assert turn["proposed"][0]["text"] == "I'm allergic to walnuts."
+        ids = [row["proposal_id"] for row in turn["proposed"]]
+        assert len(set(ids)) == len(ids), "the turn proposes what the chat has asked already"
         assert "Forget that" not in everything()
 
     @pytest.mark.parametrize(

@@ -159,7 +159,9 @@ class Conversation:
             self._emit({"thread_id": self._thread_id, "reply": "", "proposed": self._rows()})
         else:
             turn = _ShownTurn(self._tk, self._user, self._thread_id, json=self._json)
-            self._questions += await turn.take(self._graph, text)
+            asked = {question.proposal_id for question in self._questions}
+            learnt = await turn.take(self._graph, text)
+            self._questions += [question for question in learnt if question.proposal_id not in asked]
             self._emit({**turn.row, "proposed": self._rows()})
         self._ask()
 
