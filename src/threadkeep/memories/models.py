@@ -444,6 +444,11 @@ def recallable(memory: Memory) -> bool:
     return memory.status == "active" and memory.valid_to is None
 
 
+def lacks_approval(kind: Kind, speaker: Speaker, approval: Approval | None, *, shared: bool = False) -> bool:
+    """Return whether :func:`require_approval` refuses a statement."""
+    return approval is None and (shared or needs_approval(kind, speaker))
+
+
 def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None, *, shared: bool = False) -> None:
     """Check that a statement is approved, or that its kind and its least trusted *speaker* need no approval.
 
@@ -456,7 +461,7 @@ def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None, *,
     Raises:
         ApprovalRequiredError: It needs an approval and has none.
     """
-    if approval is not None or (not shared and not needs_approval(kind, speaker)):
+    if not lacks_approval(kind, speaker, approval, shared=shared):
         return
     if shared:
         msg = "What a shared scope remembers waits for approval: propose it by tk.scopes, or name who approved it."

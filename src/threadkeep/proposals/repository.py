@@ -30,8 +30,8 @@ from threadkeep.memories.models import (
     Source,
     Speaker,
     checked_name,
+    lacks_approval,
     least_trusted,
-    needs_approval,
     recallable,
     ruled_kind,
 )
@@ -590,8 +590,8 @@ class ProposalRepository:
 
 def _asks(new: NewMemory, owner: Owner) -> bool:
     """Return whether a statement is proposed unless a policy keeps it."""
-    needed = owner.is_shared or needs_approval(ruled_kind(new.kind, new.text), least_trusted(new.sources))
-    return needed and new.approval is None
+    kind = ruled_kind(new.kind, new.text)
+    return lacks_approval(kind, least_trusted(new.sources), new.approval, shared=owner.is_shared)
 
 
 def _decided(proposal: Proposal, decision: Decision | None) -> ProposalDecidedError:
