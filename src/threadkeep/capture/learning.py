@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor, topics_to_forget
-from threadkeep.capture.models import Candidate, NotKept, Turn, Usage, account_put, account_ref
+from threadkeep.capture.models import Candidate, NotKept, Turn, account_put, account_ref
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.reconcile import Propose
 from threadkeep.capture.turn_history import off_loop_if
@@ -329,9 +329,7 @@ class Learning:
             found = await extractor.extract(turn, known)
         except ExtractionError as error:
             self._telemetry.count("extraction.failed")
-            usage = error.details.get("usage")
-            if isinstance(usage, Usage):
-                await self._accounts.charge(owner, usage, failed=True, epoch=epoch)
+            await self._accounts.charge_failure(owner, error, epoch=epoch)
             raise
         if found.usage is None:
             return found

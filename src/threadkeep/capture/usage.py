@@ -57,6 +57,11 @@ class UsageAccounts:
         with suppress(PartitionErasedError, RevisionConflictError):
             await retry_conflicts(charge)
 
+    async def charge_failure(self, owner: Owner, error: ExtractionError, *, epoch: str) -> None:
+        """Charge what a model took before *error*, if the error says it; see :meth:`charge`."""
+        if isinstance(usage := error.details.get("usage"), Usage):
+            await self.charge(owner, usage, failed=True, epoch=epoch)
+
     async def metered(self, owner: Owner, ask: Callable[[], Awaitable[tuple[T, Usage]]]) -> T:
         """Return the result of *ask*, which asks a model, and charge what it took, also if it fails.
 
@@ -67,8 +72,7 @@ class UsageAccounts:
         try:
             result, usage = await ask()
         except ExtractionError as error:
-            if isinstance(usage := error.details.get("usage"), Usage):
-                await self.charge(owner, usage, failed=True, epoch=epoch)
+            await self.charge_failure(owner, error, epoch=epoch)
             raise
         await self.charge(owner, usage, failed=False, epoch=epoch)
         return result
