@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 import typer
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from threadkeep.recall.profile.schema import Profile
 
 T = TypeVar("T")
-
-_LINES: Final = "export.jsonl"
-"""The file of an export that has its lines."""
 
 app = typer.Typer(
     cls=CommandGroup, help="See, correct and remove what is remembered about a user.", no_args_is_help=True
@@ -549,9 +546,11 @@ def _profile_lines(profile: Profile) -> Iterator[str]:
 
 def _exported(file: Path) -> bytes:
     """Read *file*, or the lines in it where it is the ZIP file or the folder of an export."""
+    from threadkeep.owners.service import ROWS_FILE
+
     if file.is_dir():
-        return (file / _LINES).read_bytes()
+        return (file / ROWS_FILE).read_bytes()
     if not is_zipfile(file):
         return file.read_bytes()
     with ZipFile(file) as archive:
-        return archive.read(_LINES)
+        return archive.read(ROWS_FILE)

@@ -57,6 +57,9 @@ Another Threadkeep takes the memories over: `threadkeep memories import FILE.zip
 Ids are kept, and it may be repeated.
 """
 
+ROWS_FILE: Final = "export.jsonl"
+"""The file of an export that has its rows."""
+
 _CHUNK_BYTES: Final = 65_536
 
 
@@ -65,7 +68,7 @@ async def to_zip(rows: AsyncIterable[Mapping[str, Any]]) -> AsyncGenerator[bytes
     written = _Written()
     with ZipFile(written, "w", ZIP_DEFLATED) as archive:
         archive.writestr("README.md", README)
-        with archive.open("export.jsonl", "w", force_zip64=True) as file:
+        with archive.open(ROWS_FILE, "w", force_zip64=True) as file:
             async for row in rows:
                 file.write(json.dumps(row, default=str).encode() + b"\n")
                 if len(written) >= _CHUNK_BYTES:
