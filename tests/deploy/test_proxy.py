@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from tests.gateway.oidc import AUDIENCE, OidcProvider
-from tests.gateway.test_serve import free_port, served, until_listening
+from tests.gateway.test_serve import served, until_listening
 from tests.gateway.world import events_of
+from threadkeep_conformance.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 AGENT = """

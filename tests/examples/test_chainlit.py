@@ -12,8 +12,8 @@ import httpx
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from tests.gateway.test_serve import free_port
 from tests.web.browser import chromium
+from threadkeep_conformance.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(os.environ.get("CHAINLIT_ENVIRONMENT", ROOT / ".venv-chainlit")) / "bin" / "chainlit"

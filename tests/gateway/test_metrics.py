@@ -12,12 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.conftest import Open
-from tests.gateway.test_serve import free_port
 from tests.gateway.world import GatewayWorld, kinds, owner_of, until
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.metrics import CAUSES, OUTCOMES, REASONS, export_metrics
 from threadkeep.gateway.process_metrics import COUNTERS, STATES
 from threadkeep.testing import Held, ScriptedModel
+from threadkeep_conformance.servers import free_port
 
 LABELS = {
     "outcome": {*OUTCOMES},

@@ -19,11 +19,12 @@ import threadkeep
 from tests.cli.test_queue import until
 from tests.gateway.conftest import Open
 from tests.gateway.test_metrics import exported, scraped
-from tests.gateway.test_serve import forked_server, free_port
+from tests.gateway.test_serve import forked_server
 from tests.processes import THREADKEEP, start_python
 from threadkeep.gateway.process_metrics import HISTOGRAMS, STATES
 from threadkeep.observability import LOGGERS, JsonFormatter, OwnerDigests
 from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep_conformance.servers import free_port
 
 
 class TestMetrics:

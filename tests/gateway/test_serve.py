@@ -26,6 +26,7 @@ from tests.processes import PIPE, THREADKEEP, PythonProcess, run_python, start_p
 from threadkeep.errors import SettingsError, StorageError, StorageVersionError
 from threadkeep.gateway.serve import application, load_graph, restart_delay, serve
 from threadkeep.testing import HashingEmbedder
+from threadkeep_conformance.servers import free_port
 
 SLOW_GRAPH = """
 import asyncio
@@ -178,12 +179,6 @@ def listening(process: subprocess.Popen[str] | PythonProcess) -> Iterator[Served
         reading.join()
         if process.stderr is not None:
             process.stderr.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def until_listening(origin: str) -> None:
@@ -451,7 +446,7 @@ def graph(tk):
 
 
 async def test_what_was_loaded_is_left_out_of_garbage_collections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A full collection of a gateway that has just begun takes a fifth of a second, in which no turn goes on."""
+    """A full collection of a gateway that has just begun takes a fifth of a second, and stops every turn."""
     for name, value in prepare_server(tmp_path, 0.0, {}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.syspath_prepend(tmp_path)

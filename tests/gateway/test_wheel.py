@@ -20,9 +20,10 @@ import pytest
 from tests.gateway.conftest import Open
 from tests.gateway.node_packages import node_folder
 from tests.gateway.oidc import ALL_SCOPES, AUDIENCE, CLIENT_ID
-from tests.gateway.test_serve import free_port, served
+from tests.gateway.test_serve import served
 from tests.gateway.test_sessions import PUBLIC, Browser
 from tests.gateway.world import events_of, kinds, text_of
+from threadkeep_conformance.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 SECRET = "service-secret"

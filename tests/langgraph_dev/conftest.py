@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Final
 import pytest
 
 from tests.conftest import missing
+from threadkeep_conformance.servers import free_port
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final = Path(__file__).parent / "project"
@@ -68,9 +68,7 @@ def server(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @contextmanager
 def serving(environment: Path, folder: Path) -> Generator[str]:
     """Run ``langgraph dev`` in *folder*, on a free port of the loopback."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     log = folder / "log"
     command = [environment / "bin/langgraph", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     settings = {
