@@ -34,6 +34,14 @@ async def value_after(event: asyncio.Event) -> str:
     return "done"
 
 
+async def assert_gives_up(waiting: asyncio.Task[object]) -> None:
+    """Check that a caller of a budget waits no longer, though what it waits for has not ended."""
+    done, _ = await asyncio.wait([waiting], timeout=10)
+    assert done
+    with pytest.raises(TimeoutError):
+        await waiting
+
+
 class Clock:
     """The time of the event loop, which a test moves on."""
 
@@ -162,7 +170,7 @@ class TestWait:
         await patience.settle(HOUR)
 
     async def test_a_queue_that_moves_keeps_no_caller_while_something_hangs(self) -> None:
-        """A storage that is back answers first what has waited for it: a turn goes on without."""
+        """A storage that is back answers first what has waited for it; the turn does not wait for its own call."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()
 
         async def in_a_queue() -> None:
@@ -172,11 +180,7 @@ class TestWait:
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
         waiting = asyncio.create_task(patience.wait(in_a_queue(), timeout=HOUR))
-        done, _ = await asyncio.wait([waiting], timeout=10)
-
-        assert done
-        with pytest.raises(TimeoutError):
-            await waiting
+        await assert_gives_up(waiting)
         event.set()
         await patience.settle(HOUR)
 
@@ -187,12 +191,8 @@ class TestWait:
         await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
-        done, _ = await asyncio.wait([waiting], timeout=10)
+        await assert_gives_up(waiting)
         event.set()
-
-        assert done
-        with pytest.raises(TimeoutError):
-            await waiting
         await patience.settle(HOUR)
 
     async def test_a_long_wait_is_never_the_one_that_finds_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,12 +202,8 @@ class TestWait:
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
         waiting = asyncio.create_task(patience.wait(value_after(event), timeout=HOUR, least=MOMENT))
-        done, _ = await asyncio.wait([waiting], timeout=10)
+        await assert_gives_up(waiting)
         event.set()
-
-        assert done
-        with pytest.raises(TimeoutError):
-            await waiting
         await patience.settle(HOUR)
 
     async def test_what_must_be_known_is_waited_for_a_little_longer(self) -> None:

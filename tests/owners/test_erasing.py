@@ -102,6 +102,18 @@ async def is_nowhere(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
     return not await tk.app.event_loop.run(found())
 
 
+async def erase_killed(tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Erase Ana, and end as if the process were killed before the storage of the memories is erased."""
+
+    async def killed(_: Partition) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tk.app.storage, "erase", killed)
+        with pytest.raises(KeyboardInterrupt):
+            await tk.owners.erase(ANA)
+
+
 def back_up(folder: Path) -> None:
     """Copy the database, and nothing but that."""
     shutil.copytree(folder / "db", folder / "backup")
@@ -378,13 +390,7 @@ class TestErase:
                 {"messages": [("human", "canarymoney")]}, tk.config(user_id=ANA.user_id, thread_id="t")
             )
 
-            async def killed(_: Partition) -> int:
-                raise KeyboardInterrupt
-
-            monkeypatch.setattr(tk.app.storage, "erase", killed)
-            with pytest.raises(KeyboardInterrupt):
-                await tk.owners.erase(ANA)
-            monkeypatch.undo()
+            await erase_killed(tk, monkeypatch)
 
         async with opened(url, tmp_path) as tk:
             await tk.ready()
@@ -425,13 +431,7 @@ class TestErase:
             await tk.memories.remember("I keep a canaryjar.", owner=ANA)
             await turn_of(tk, ANA, "canarymoney")
 
-            async def killed(_: Partition) -> int:
-                raise KeyboardInterrupt
-
-            monkeypatch.setattr(tk.app.storage, "erase", killed)
-            with pytest.raises(KeyboardInterrupt):
-                await tk.owners.erase(ANA)
-            monkeypatch.undo()
+            await erase_killed(tk, monkeypatch)
 
         async with opened(url, tmp_path, checkpoint_key=KEY) as tk:
             await tk.ready()

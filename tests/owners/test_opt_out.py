@@ -152,7 +152,7 @@ class TestOff:
         assert await tk.memories.list(owner=ANA) == []
 
     async def test_langmems_tools_say_so(self, tk: threadkeep.Threadkeep):
-        """Of a user who opted out nothing is kept, and with the handler of the guide the run goes on."""
+        """The store keeps nothing of a user who opted out, and the handler of the guide lets the run continue."""
         langmem = pytest.importorskip("langmem", reason="LangMem is not installed")
         await tk.owners.opt_out(ANA)
         call = {"name": "manage_memory", "args": {"action": "create", "content": "Lives in Lisbon."}, "id": "1"}
