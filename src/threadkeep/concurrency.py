@@ -291,7 +291,7 @@ def queued(moved_at: Callable[[], float] = time.monotonic) -> Generator[None]:
 
 
 class SharedTask(Generic[T]):
-    """Work that several callers wait for. It goes on if they give up, and each counts what it asks meanwhile.
+    """Work that several callers wait for. It runs to its end if they give up; each counts what it asks meanwhile.
 
     Args:
         work: The work; it begins at once.

@@ -122,7 +122,7 @@ class KeptAnswers:
         self._budget = tk.app.timeout_budget
 
     async def within_budget(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of *work*, which a turn need not have; it goes on if the turn waits no longer.
+        """Return the result of *work*, which a turn need not have; *work* runs to its end if the turn stops waiting.
 
         Raises:
             TimeoutError: The storage takes too long.

@@ -21,7 +21,8 @@ class Extraction:
         removals: Memories that should go; they are proposed, never removed.
         usage: What it took of a model; ``None`` where none was asked.
         remarks: What the extractor has to say of how it went, for the receipt, such as that a model only talked.
-        forgotten: What the user asks to forget, in their words; proposed with the memories that say it.
+        forgotten: What the user asks to forget, in their words. Learning finds it, whatever extractor there is, and
+            proposes to forget the memories that say it.
     """
 
     candidates: tuple[Candidate, ...] = ()
