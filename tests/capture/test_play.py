@@ -99,10 +99,42 @@ def test_a_part_that_nothing_ends_is_over_in_the_end():
         "I was born in Lyon. Sorry, I mean Lille.",
         "Oh great, another outage. I absolutely love spending my nights on this.",
         "My favourite hobby is restarting agents, obviously",
+        "I'm a millionaire — not!",
+        "I love Mondays... NOT!",
+        "I own a yacht – in my dreams.",
+        "I speak ten languages, just kidding!",
+        "I have five cats. I wish.",
+        "We have a castle in Scotland (not).",
+        "Ich bin Veganer – Scherz!",
+        "Ich habe zwei Yachten, schön wär's.",
+        "Je suis végétarien — je plaisante.",
+        "J'adore le lundi – ou pas !",
+        "Soy vegano, es broma.",
+        "Vivo en un castillo — ¡no!",
+        "Sou vegano, só que não.",
+        "Moro em Paris. Quem me dera!",
+        "Sono vegano, scherzo.",
     ],
 )
 def test_what_the_user_takes_back_or_mocks_is_no_fact(text: str):
     assert facts_of(text) == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "I'm a nurse, not a doctor.",
+        "I live in Graz — not in Salzburg.",
+        "I drink tea, coffee not.",
+        "I have two cats — no dogs.",
+        "I run a no-nonsense bakery in Graz.",
+        "Ich mag Tee, Kaffee eher nicht.",
+        "Je bois du thé, du café non.",
+    ],
+)
+def test_what_denies_a_part_of_a_sentence_takes_nothing_back(sentence: str):
+    """``Not`` with a word behind or before it says of what it is not so."""
+    assert " ".join(kept(sentence)).startswith(sentence[:12])
 
 
 @pytest.mark.parametrize(

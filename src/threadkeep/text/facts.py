@@ -484,14 +484,20 @@ _CORRECTS: Final = (
     r"|(?:ach|ne+|nein|oder),? (?:doch|nein|nicht|eher)\b|quatsch\b|stimmt nicht\b|(?:enfin |euh )?non,? (?:attends|plutôt|pardon)\b|no,? (?:espera|perdón|mejor dicho)\b|(?:ou melhor|não,? espera|digo)\b|(?:anzi|no,? aspetta)\b)"
 )
 """How a sentence or a clause begins that puts something else in place of what was just said."""
-_WITHDRAWN: Final = re.compile(rf"(?i)[,;.–—-]\s*{_CORRECTS}|,\s*(?:obviously|as if|yeah right|not)\W*$")
+_IN_JEST: Final = (
+    r"(?:not(?: really| at all)?|nope|(?:i'?m )?(?:just |only )?(?:kidding|joking|messing with you)|jk|just a joke|as if|yeah,? right|i wish|if only|in (?:my|your) dreams|(?:ha){2,4},? no"
+    r"|nicht|von wegen|schön wär'?s|(?:nur |kleiner |war (?:nur )?)?(?:ein )?(?:scherz|spaß|witz)|(?:ou )?pas(?: du tout| vraiment)?|je (?:plaisante|rigole|blague|déconne)|(?:c'est )?(?:une )?blague|dans mes rêves"
+    r"|(?:es |era )?(?:una )?broma|no es (?:cierto|verdad)|(?:es )?mentira|ojalá|(?:ya|más) quisiera(?: yo)?|qué va|só que não|(?:é |era )?(?:uma )?brincadeira|(?:estou|tô) (?:a )?brinca(?:r|ndo)|quem me dera|não é verdade"
+    r"|(?:è uno |sto )?scherz(?:o|ando)|magari|macché|non è vero)"
+)
+"""What alone behind a statement says that it was not meant; after a dash, so does a bare ``no``."""
+_WITHDRAWN: Final = re.compile(
+    rf"(?i)[,;.–—-]\s*{_CORRECTS}|(?:[,;.–—(]|\s-)\s*¡?{_IN_JEST}\W*$|,\s*obviously\W*$|(?:[–—(]|\s-|\.\.)\s*¡?(?:no|non|nein|não)\W*$"
+)
 _IRONY: Final = re.compile(
     r"(?i)^(?:oh|well|ah|yay|ugh)?,? ?(?:great|brilliant|wonderful|fantastic|lovely|perfect|joy|fun),? (?:another|yet another|one more|just what)\b"
 )
-_TAKEN_BACK: Final = re.compile(
-    r"(?i)^\W*(?:not(?: really)?|nope|no|never|(?:just )?kidding|as if|yeah right|haha|just a joke|nicht|nein|non|pas vraiment|no es cierto|não|mentira|scherzo)\W*$"
-    rf"|^\W*{_CORRECTS}"
-)
+_TAKEN_BACK: Final = re.compile(rf"(?i)^\W*(?:{_IN_JEST}|no|never|haha|nein|non|não)\W*$|^\W*{_CORRECTS}")
 _BARE: Final = re.compile(
     r"(?i)\b(?:(i)(m|ve)|(do|does|did|ca|wo|is|are|was|were|could|would|should|have|has|had)(nt))\b"
 )
@@ -535,4 +541,4 @@ def begins_irony(sentence: str) -> bool:
 
 def is_taken_back(following: str) -> bool:
     """Return whether *following*, the next sentence, says that the one before it was not meant."""
-    return _TAKEN_BACK.match(following) is not None
+    return _TAKEN_BACK.match(straight(following)) is not None
