@@ -73,11 +73,25 @@ def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) ->
     Raises:
         SettingsError: A setting or a package is missing.
     """
+    own = thread_storage_settings(settings)
+    if own is None:
+        return storage
+    if own.checkpoint_key is not None:
+        return _create_encrypted(own, clock, _thread_keys(own), _THREAD_KEYS)
+    return create_storage(own, clock)
+
+
+def thread_storage_settings(settings: Settings) -> Settings | None:
+    """Return *settings* with the storage of the threads in place of the memories'; ``None``: both are the same.
+
+    Raises:
+        SettingsError: A setting is missing.
+    """
     kind, memories = settings.checkpoint_type or settings.store_type or "sqlite", settings.store_type or "sqlite"
     own, theirs = _thread_location(settings, kind), _memory_location(settings, memories)
     encrypted = settings.checkpoint_key is not None
     if kind == memories and own == theirs and not encrypted:
-        return storage
+        return None
     place = "sqlite_path" if kind == "sqlite" else _LOCATIONS.get(kind)
     update: dict[str, object] = {"store_type": kind, **({f"store_{place}": own} if place else {})}
     if encrypted or settings.sealed:  # of its own, also where the place is that of the memories
@@ -86,10 +100,13 @@ def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) ->
         variable = settings.variable_of(f"checkpoint_{_LOCATIONS[kind]}")
         msg = f"LANGGRAPH_CHECKPOINT_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
-    settings = settings.model_copy(update=update)
-    if encrypted:
-        return _create_encrypted(settings, clock, _thread_keys(settings), _THREAD_KEYS)
-    return create_storage(settings, clock)
+    return settings.model_copy(update=update)
+
+
+def storage_place(settings: Settings) -> tuple[object, ...]:
+    """Return where the storage of *settings* is: its kind, its path or URL, and its key prefix."""
+    kind = settings.store_type or "sqlite"
+    return kind, _memory_location(settings, kind), settings.store_key_prefix
 
 
 _LOCATIONS: Final = {"postgres": "postgres_dsn", "redis": "redis_url", "mongodb": "mongodb_uri"}

@@ -187,7 +187,7 @@ class ThreadDirectory:
 
     async def leave(self, owner: Owner, thread_id: str, *, scoped: bool) -> None:
         """Remove a thread from the list, after it was deleted."""
-        ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
+        ref = listing_ref(owner, thread_id, scoped=scoped)
         (item,) = await self._storage.get([ref])
         if item is None:  # an owner who was erased must not get a partition again
             return
@@ -228,7 +228,7 @@ class ThreadDirectory:
         memory: bool = True,
     ) -> TurnNote:
         """Return the note of a turn of a thread that has ended, for :meth:`note_turn`."""
-        ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
+        ref = listing_ref(owner, thread_id, scoped=scoped)
         return TurnNote(ref, question, status, memory)
 
     async def note_turn(self, note: TurnNote) -> None:
@@ -278,7 +278,7 @@ class ThreadDirectory:
 
     async def _item(self, owner: Owner, thread_id: str, *, scoped: bool) -> Item | None:
         await self._storage.connect()
-        ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
+        ref = listing_ref(owner, thread_id, scoped=scoped)
         (item,) = await self._storage.get([ref])
         return item
 
@@ -312,6 +312,11 @@ class ThreadDirectory:
                 await self.enter(thread.owner, thread.thread_id, scoped=len(thread.partition.parts) > 1, epoch=None)
         return len(threads)
 
+    async def is_erasing(self, owner: Owner) -> bool:
+        """Return whether an erasing of *owner* has begun and not ended."""
+        (mark,) = await self._storage.get([Ref(owner.partition, *_MARK)])
+        return mark is not None
+
     async def begin_erasing(self, owner: Owner) -> None:
         """From now on no thread of *owner* can be listed, until the owner's partition is erased."""
         mark = Put(*_MARK, {}, due=Due(ERASING, self._clock.now()))
@@ -333,14 +338,11 @@ class ThreadDirectory:
                 if (await self._storage.scan(partition, limit=1)).items:
                     found.append(UnlistedThread(partition, "", None, erased=True))
                 continue
-            head, scoped = Head.from_value(item.value), len(partition.parts) > 1
-            owner = owner_of_parts(partition.parts[:-1]) if scoped else owner_of_label(head.owner)
+            head = Head.from_value(item.value)
+            owner = owner_of_thread(partition, head)
             if owner is not None:  # otherwise it belongs to no owner
                 owned.append((partition, head.thread_id, owner))
-        refs = [
-            Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=len(partition.parts) > 1))
-            for partition, thread_id, owner in owned
-        ]
+        refs = [listing_ref(owner, thread_id, scoped=len(partition.parts) > 1) for partition, thread_id, owner in owned]
         first = (await self._storage.position(_NEVER_WRITTEN)).epoch
         for (partition, thread_id, owner), listed in zip(owned, await self._storage.get(refs), strict=True):
             if listed is None:
@@ -425,6 +427,16 @@ def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
     """Return the partition of a thread; *owner*: of that owner's scoped view."""
     parts = (thread_id,) if owner is None else (*owner.parts, thread_id)
     return Partition("thread", parts)
+
+
+def owner_of_thread(partition: Partition, head: Head) -> Owner | None:
+    """Return the owner of the thread in *partition* with this head; ``None``: it belongs to no owner."""
+    return owner_of_parts(partition.parts[:-1]) if len(partition.parts) > 1 else owner_of_label(head.owner)
+
+
+def listing_ref(owner: Owner, thread_id: str, *, scoped: bool) -> Ref:
+    """Return the item of a thread in its owner's list."""
+    return Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
 
 
 def title_from(question: str) -> str:

@@ -524,7 +524,8 @@ def _unread_threads(tk: Threadkeep) -> list[dict[str, str]]:
         {
             "what": "threads",
             "state": "warning",
-            "detail": f"{number:,} threads from before are in {location}, and not read: docs/threads.md says why",
+            "detail": f"{number:,} threads from before are in {location}, and not read; run: threadkeep threads move "
+            "(docs/threads.md)",
         }
         for location, number in numbers.items()
         if number

@@ -256,7 +256,7 @@ def copy(
 ) -> None:
     """Copy a storage, or another system's memories, and verify the copy. Repeat the command to continue.
 
-    Threads are copied with the storage that keeps them.
+    Threads are copied, too, also those with a key of their own. A storage that `LANGGRAPH_CHECKPOINT_TYPE` names stays.
     """
     from threadkeep.registry import resolve_settings
     from threadkeep.transfer.copying import reading_from
@@ -265,14 +265,14 @@ def copy(
     if overwrite and not dry_run:
         confirm(f"Replace what differs in {_location(target, settings)}?", yes=yes)
     _require_another(source, target, settings, from_prefix, to_prefix)
-    into = settings if to_prefix is None else settings.model_copy(update={"store_key_prefix": to_prefix})
+    into = _with_prefix(settings, to_prefix)
     resolved = resolve_settings(target, _unsealed(into) if to_unsealed else into)
     title = "Reading" if dry_run else "Copying"
+    base = _unsealed(settings) if from_unsealed else settings
     with progress(title, quiet=json) as bar:
 
-        async def copied() -> Copied:
+        async def copied() -> tuple[Copied, Copied | None]:
             """Open the source first: if it is not there, no target is created."""
-            base = _unsealed(settings) if from_unsealed else settings
             opened = await _source(source, base, from_prefix, mapping, approved_by, exact=labels_are_ids)
             async with reading_from(opened):
                 await _require_labels(opened, dry_run=dry_run)
@@ -289,16 +289,54 @@ def copy(
                     )
 
                 if not dry_run:
-                    return await _work_on(resolved, copy_into, embeds=not without_vectors)
-                there = settings_of_existing(resolved, instead="the copy would create it")
-                return replace(await _work_on(there, copy_into), target=_location(target, into))
+                    done = await _work_on(resolved, copy_into, embeds=not without_vectors)
+                else:
+                    there = settings_of_existing(resolved, instead="the copy would create it")
+                    done = replace(await _work_on(there, copy_into), target=_location(target, into))
+            if opened.foreign:
+                return done, None
+            of_source = resolve_settings(source, _with_prefix(base, from_prefix))
+            threads = await _copy_threads(of_source, resolved, dry=dry_run, merge=into_existing, overwrite=overwrite)
+            return done, threads
 
-        done = wait(copied())
+        done, threads = wait(copied())
+    complete = done.complete and (threads is None or threads.complete)
     if json:
-        print_json({**_fields(done), "complete": done.complete})
+        print_json({**_fields(done), "threads": None if threads is None else _fields(threads), "complete": complete})
     else:
-        _show_copied(done)
-    sys.exit(0 if done.complete else 1)
+        for each in filter(None, (done, threads)):
+            _show_copied(each)
+    sys.exit(0 if complete else 1)
+
+
+async def _copy_threads(
+    source: Settings, target: Settings, *, dry: bool, merge: bool, overwrite: bool
+) -> Copied | None:
+    """Copy the threads that are kept beside the memories of *source* to their place beside those of *target*.
+
+    Returns:
+        What was copied; ``None``: they are in the storage of the memories, or in one that both have in common.
+    """
+    from threadkeep.clock import SystemClock
+    from threadkeep.registry import create_storage, create_thread_storage, storage_place, thread_storage_settings
+    from threadkeep.transfer.copying import Copying, connected, reading_from
+    from threadkeep.transfer.sources import StorageSource
+
+    here, there = thread_storage_settings(source), thread_storage_settings(target)
+    if here is None or there is None or storage_place(here) == storage_place(there):
+        return None
+    if missing_database(here) is not None:
+        return None
+    clock = SystemClock()
+    old, new = (
+        create_thread_storage(_with_long_timeouts(one), create_storage(one, clock), clock) for one in (source, target)
+    )
+    async with reading_from(StorageSource(old, key_prefix=here.store_key_prefix)) as opened:
+        copying = Copying(opened, new, clock, merge=merge, overwrite=overwrite)
+        if dry:
+            return await copying.run(dry=True)
+        async with connected(new):
+            return await copying.run()
 
 
 def _run(
@@ -368,7 +406,7 @@ async def _source(
             "storage every item has its owner and approval."
         )
         raise InvalidInputError(msg)
-    base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
+    base = _with_prefix(settings, prefix)
     resolved = resolve_settings(url, base)
     _require_database(resolved, "--from")
     storage = create_storage(_with_long_timeouts(resolved), clock)
@@ -386,6 +424,10 @@ def _location(url: str | None, settings: Settings) -> str:
 
 def _unsealed(settings: Settings) -> Settings:
     return settings.model_copy(update={"master_key": None, "master_key_file": None, "keys": None})
+
+
+def _with_prefix(settings: Settings, prefix: str | None) -> Settings:
+    return settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
 
 
 def _with_long_timeouts(settings: Settings) -> Settings:

@@ -21,7 +21,9 @@ from threadkeep.cli.output import (
     confirm,
     emit,
     full_id,
+    load_settings,
     location_of,
+    missing_database,
     plain,
     progress,
     read,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadSummary
     from threadkeep.models.base import Message
     from threadkeep.transfer.conversation_exports import ConversationImport
+    from threadkeep.transfer.thread_moves import ThreadMove
     from threadkeep.transfer.threads import CopiedThread
 
 app = typer.Typer(cls=CommandGroup, help="See, prune, copy, import and delete threads.", no_args_is_help=True)
@@ -243,6 +246,50 @@ def export(
     threads = run(exported, data_dir)
     lines = [f"{plain(one.thread_id)}  {one.checkpoints:,} checkpoints, {one.state}" for one in threads]
     emit(threads, lines or [f"{plain(user)} has no threads."], json=json)
+
+
+@app.command()
+def move(data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> None:
+    """Move threads from before threads had a key or a storage of their own. Repeat the command to continue.
+
+    They are read back before they are removed where they were.
+    """
+    from threadkeep.transfer.thread_moves import move_threads
+
+    async def moved(tk: Threadkeep) -> list[ThreadMove]:
+        target, loop = tk.app.thread_storage, tk.app.event_loop
+        if target is tk.app.storage:
+            return []
+        confirm(f"Move the threads from before into {target.name} {target.location}?", yes=yes)
+
+        async def each() -> list[ThreadMove]:
+            await tk.app.connect_threads()
+            async with tk.app.earlier_thread_storages() as storages:
+                return [await move_threads(storage, target, tk.app.clock) for storage in storages]
+
+        return await loop.run(each())
+
+    settings = load_settings(data_dir)
+    # Without a database of memories, nothing is created; with one, the storage of the threads may be a new one.
+    moves = run(moved, data_dir, creates=missing_database(settings) is None, settings=settings)
+    emit(moves, [line for one in moves for line in _move_lines(one)] or [_NOTHING_TO_MOVE], json=json)
+    if any(one.left for one in moves):
+        raise typer.Exit(1)
+
+
+_NOTHING_TO_MOVE: Final = "Threads are in the storage of the memories, where they have always been."
+
+
+def _move_lines(move: ThreadMove) -> Iterator[str]:
+    if move.threads or move.left:
+        yield (
+            f"{move.threads:,} threads moved from {plain(move.source)} to {plain(move.target)}; "
+            f"{move.verified:,} items read back and found to be the same."
+        )
+    else:
+        yield f"There are no threads in {plain(move.source)}."
+    for one in move.left:
+        yield f"  {plain(one.key)}  left: {plain(one.reason)}"
 
 
 @app.command()

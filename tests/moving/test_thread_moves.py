@@ -1,0 +1,258 @@
+"""``threadkeep threads move`` and ``storage copy``: threads that got a key or a storage of their own later."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+import threadkeep
+from tests.command_line import CliRunner
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, StorageUnavailableError
+from threadkeep.langgraph.thread_models import ThreadSummary
+from threadkeep.storage.base import StorageBase
+from threadkeep.storage.interface import Batch, Position
+
+ANA, BOB = threadkeep.Owner("ana"), threadkeep.Owner("bob")
+KEY = "k" * 40
+LONG = "canary " + "long " * 40_000
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+
+class Said(TypedDict):
+    said: str
+    answer: str
+
+
+def asking(saver: Any) -> Any:
+    """Compile a graph that asks the user."""
+    graph = StateGraph(Said)
+    graph.add_node("ask", lambda _: {"answer": interrupt("well?")})
+    graph.add_edge(START, "ask")
+    return graph.compile(checkpointer=saver)
+
+
+def answer(*words: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+def warnings() -> list[str]:
+    rows = answer("doctor")["checks"]
+    return [row["detail"] for row in rows if row["state"] == "warning" and row["what"] == "threads"]
+
+
+def begin() -> list[ThreadSummary]:
+    """Begin threads of Ana, one of them scoped, one of Bob and one without an owner; return those of Ana."""
+    with threadkeep.open() as tk:
+        tk.sync.memories.remember("Likes canary yellow.", owner=ANA)
+        tk.sync.threads.create("1", owner=ANA, title="Kept", metadata={"colour": "red"})
+        tk.sync.threads.update("1", owner=ANA, pinned=True)
+        graph = asking(tk.checkpointer)
+        graph.invoke({"said": LONG}, tk.config(user_id="ana", thread_id="1"))
+        graph.invoke({"said": "of bob"}, tk.config(user_id="bob", thread_id="2"))
+        graph.invoke({"said": "of none"}, {"configurable": {"thread_id": "3"}})
+        asking(tk.for_owner(ANA).checkpointer).invoke({"said": "scoped"}, {"configurable": {"thread_id": "1"}})
+        return [*tk.sync.threads.list(ANA)]
+
+
+def require_all(listed: list[ThreadSummary], *, user: str = "ana") -> None:
+    """Check that the threads go on as before, for their owners only."""
+    with threadkeep.open() as tk:
+        assert [*tk.sync.threads.list(ANA)] == listed
+        graph = asking(tk.checkpointer)
+        with pytest.raises(OwnerMismatchError):
+            graph.invoke(Command(resume="mine"), tk.config(user_id="bob", thread_id="1"))
+        done = graph.invoke(Command(resume="yes"), tk.config(user_id=user, thread_id="1"))
+        assert done == {"said": LONG, "answer": "yes"}
+        assert graph.get_state({"configurable": {"thread_id": "3"}}).values["said"] == "of none"
+        scoped = asking(tk.for_owner(ANA).checkpointer)
+        assert scoped.invoke(Command(resume="no"), {"configurable": {"thread_id": "1"}})["said"] == "scoped"
+        assert [thread.thread_id for thread in tk.sync.threads.list(BOB)] == ["2"]
+        assert [memory.text for memory in tk.sync.memories.list(owner=ANA)] == ["Likes canary yellow."]
+
+
+@pytest.fixture(params=["key", "file", "key of a file"])
+def apart(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The settings that threads get later."""
+    file = {
+        "LANGGRAPH_CHECKPOINT_TYPE": "sqlite",
+        "LANGGRAPH_CHECKPOINT_SQLITE_PATH": str(folder / "threads.db"),
+    }
+    if request.param == "key of a file":
+        for name, value in file.items():
+            monkeypatch.setenv(name, value)
+    return file if request.param == "file" else {"THREADKEEP_CHECKPOINT_KEY": KEY}
+
+
+class TestMove:
+    def test_threads_are_moved_with_their_owners_and_places(
+        self, apart: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Where they were nothing of them is left; doctor sends people here, and has nothing to say afterwards."""
+        listed = begin()
+        for name, value in apart.items():
+            monkeypatch.setenv(name, value)
+        (said,) = warnings()
+        assert "threadkeep threads move" in said
+
+        moves = answer("threads", "move", "--yes")
+
+        assert sum(move["threads"] for move in moves) == 4
+        assert [move["left"] for move in moves] == [[]] * len(moves)
+        assert warnings() == []
+        require_all(listed)
+        held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert (b"canary long" in held) == ("THREADKEEP_CHECKPOINT_KEY" not in apart)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["postgres", "redis", "mongodb"])
+    def test_threads_of_a_server_are_moved(
+        self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+    ):
+        """They are in the same database, under another prefix."""
+        variable = {"postgres": "POSTGRES_DSN", "redis": "REDIS_URL", "mongodb": "MONGODB_URI"}[kind]
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", kind)
+        monkeypatch.setenv(f"LANGGRAPH_STORE_{variable}", request.getfixturevalue(f"{kind}_url"))
+        listed = begin()
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        assert len(warnings()) == 1
+
+        (move,) = answer("threads", "move", "--yes")
+
+        assert (move["threads"], move["left"]) == (4, [])
+        assert warnings() == []
+        require_all(listed)
+
+    def test_a_move_that_was_interrupted_goes_on(self, monkeypatch: pytest.MonkeyPatch):
+        """After each commit of it in turn: nothing is lost, and no part of a thread is seen."""
+        listed = begin()
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        whole = StorageBase.commit
+        attempts, finished = 0, False
+        while not finished:
+            left = attempts
+
+            async def commit(storage: StorageBase, batch: Batch) -> Position:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    msg = "The disk is gone."
+                    raise StorageUnavailableError(msg)
+                return await whole(storage, batch)
+
+            with monkeypatch.context() as breaking:
+                breaking.setattr(StorageBase, "commit", commit)
+                finished = CliRunner().invoke(app, ["threads", "move", "--yes"]).exit_code == 0
+            attempts += 1
+
+        assert attempts > 5
+        require_all(listed)
+
+    def test_a_thread_that_was_begun_anew_or_deleted_or_runs_is_left(self, monkeypatch: pytest.MonkeyPatch):
+        """The reason is said, the exit code is 1, and each is where it was."""
+        begin()
+        with threadkeep.open() as tk:
+            tk.sync.threads.create("4", owner=BOB)
+            tk.sync.threads.create("5", owner=BOB)
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        with threadkeep.open() as tk:
+            asking(tk.checkpointer).invoke({"said": "anew"}, tk.config(user_id="bob", thread_id="2"))
+            tk.sync.threads.create("4", owner=BOB)
+            tk.sync.threads.delete(["4"], owner=BOB)
+
+        (move,) = answer("threads", "move", "--yes", code=1)
+
+        assert {one["key"]: one["reason"] for one in move["left"]} == {
+            "2": "another thread with this id has been begun there.",
+            "4": "a thread with this id was deleted there.",
+        }
+        assert move["threads"] == 4
+        (said,) = warnings()
+        assert said.startswith("2 threads")
+        with threadkeep.open() as tk:
+            assert asking(tk.checkpointer).get_state(tk.config(user_id="bob", thread_id="2")).values["said"] == "anew"
+
+    async def test_a_thread_of_a_run_is_left_until_the_run_ends(self, monkeypatch: pytest.MonkeyPatch):
+        """A process with the earlier settings goes on with it."""
+        async with threadkeep.open() as earlier:
+            graph = StateGraph(Said)
+            moved: list[Any] = []
+
+            async def move(_: Said) -> Any:
+                monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+                moved.append(await asyncio.to_thread(lambda: answer("threads", "move", "--yes", code=1)))
+                return {"answer": "fine"}
+
+            graph.add_node("move", move)
+            compiled = graph.add_edge(START, "move").compile(checkpointer=earlier.checkpointer)
+            await compiled.ainvoke({"said": "running"}, earlier.config(user_id="ana", thread_id="1"))
+
+        assert [one["reason"][:21] for one in moved[0][0]["left"]] == ["a run is at work on i"]
+        (move_,) = await asyncio.to_thread(lambda: answer("threads", "move", "--yes"))
+        assert move_["threads"] == 1
+
+    def test_one_storage_that_is_named_in_two_ways_stays_as_it_is(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """The threads are there already, and must not be removed as those from before."""
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "m.db"))
+        listed = begin()
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", "m.db")
+
+        with pytest.raises(InvalidInputError, match="one storage in two ways"):
+            CliRunner().invoke(app, ["threads", "move", "--yes"], catch_exceptions=False)
+
+        require_all(listed)
+
+    def test_nothing_is_moved_where_threads_have_always_been(self):
+        """No question is asked."""
+        begin()
+
+        assert answer("threads", "move") == []
+
+
+class TestCopy:
+    @pytest.mark.parametrize("sealed", [False, True])
+    def test_threads_with_a_key_come_along_with_their_memories(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, sealed: bool
+    ):
+        """A copy of the storage was without them."""
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        if sealed:
+            monkeypatch.setenv("THREADKEEP_MASTER_KEY", CliRunner().invoke(app, ["keys", "new"]).stdout.strip())
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "one.db"))
+        listed = begin()
+        words = ("storage", "copy", "--from", f"sqlite:///{folder}/one.db", "--to", f"sqlite:///{folder}/two.db")
+
+        counted = answer(*words, "--dry-run")
+        assert not (folder / "two-threads.sqlite3").exists()
+        done = answer(*words)
+
+        assert counted["threads"]["read"] == done["threads"]["verified"] > 0
+        assert counted["threads"]["checksum"] == done["threads"]["checksum"]
+        assert done["complete"]
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "two.db"))
+        for path in folder.glob("one*"):
+            path.unlink()
+        require_all(listed)
+
+    def test_threads_of_another_storage_stay_there(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """The settings name one storage of threads for both."""
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "threads.db"))
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "one.db"))
+        listed = begin()
+
+        done = answer("storage", "copy", "--from", f"sqlite:///{folder}/one.db", "--to", f"sqlite:///{folder}/two.db")
+
+        assert done["threads"] is None
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "two.db"))
+        require_all(listed)
