@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
 from contextvars import Context
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.clock import SystemClock
 from threadkeep.documents.reader import CHILDREN
 from threadkeep.errors import (
-    NothingToResumeError,
     RestartingError,
     RunCancelledError,
     RunNotFoundError,
@@ -24,10 +21,10 @@ from threadkeep.errors import (
     ThreadkeepError,
     ThreadNotFoundError,
 )
-from threadkeep.gateway.bodies import learnt_of
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
-from threadkeep.gateway.idempotency import RequestKey, try_write
+from threadkeep.gateway.graph_runner import LEARNING_SECONDS, GraphRunner
+from threadkeep.gateway.idempotency import RequestKey
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.run_keys import RunKeys
@@ -46,8 +43,6 @@ from threadkeep.gateway.run_models import (
     thread_of_run,
     token_of_run,
 )
-from threadkeep.ids import new_id, short_digest
-from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.observability import OwnerDigests, log
 
 if TYPE_CHECKING:
@@ -63,12 +58,6 @@ KEPT_SECONDS: Final = 300.0
 KEPT_BYTES: Final = 64 * 1024 * 1024
 KEPT_RUNS: Final = 10_000
 """Of how many ended runs events are kept, and how many bytes of them; the oldest go first."""
-
-LEARNING_SECONDS: Final = 5.0
-"""How long a stream stays open after ``done`` for what is learnt from the turn."""
-
-DOCUMENT_NAME: Final = "document"
-"""The name of a message that holds a file: what a named message says is not learnt as the user's word."""
 
 _POLL_SECONDS: Final = 1.0
 """How often another process is asked whether it is at work on a run."""
@@ -99,13 +88,13 @@ class RunRegistry:
     def __init__(self, tk: Threadkeep, graph: Any, settings: GatewaySettings, threads: StorageProbe) -> None:
         self._tk = tk
         self.view = tk.per_run_owner()
-        self._graph = graph
         saver: Any = getattr(graph, "checkpointer", None)
         if not getattr(saver, "takes_owner_from_run", False):
             msg = "The graph must be compiled with checkpointer=tk.per_run_owner().checkpointer, for all owners."
             raise SettingsError(msg, variable="THREADKEEP_GRAPH")
         self.limiter = RunLimiter(settings.max_runs)
         self.metrics = GatewayMetrics(lambda: self.limiter.running, lambda: self.limiter.waiting)
+        self._runner = GraphRunner(tk, graph, self.metrics)
         self._runs: dict[str, ChatRun] = {}
         self._active: dict[ChatRun, None] = {}
         self._ended: dict[ChatRun, None] = {}
@@ -419,7 +408,7 @@ class RunRegistry:
                 self.limiter.leave()
                 self._active.pop(run, None)
             if run.events.tells_learning and run.events.turn_ids and not self._draining:
-                await self._learn(run)
+                await self._runner.learn(run)
         finally:
             run.abort()
             if run.claim is not None:
@@ -442,7 +431,7 @@ class RunRegistry:
         try:
             if run.stop is not None:
                 raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it started
-            await self._run_graph(run)
+            await self._runner.run(run, self._stop_others)
         except asyncio.CancelledError:
             if run.stop is None:
                 raise
@@ -453,7 +442,7 @@ class RunRegistry:
         if run.stop == "restarting":
             failure = RestartingError("The server is stopping. Send the message again.")
         status = run.status_after(failure)
-        settling = self._settle(run, status)
+        settling = self._runner.settle(run, status)
         if isinstance(failure, StorageError):  # the client has waited for the storage already
             self._track(asyncio.create_task(settling))
         else:
@@ -477,69 +466,6 @@ class RunRegistry:
         about = {"owner": self._owners_in_logs.of(run.owner), "run": run.run_id.partition(".")[0]}
         log.info("A turn ended.", extra={**about, "outcome": outcome, "seconds": round(seconds, 3)})
 
-    async def _run_graph(self, run: ChatRun) -> None:
-        """Run the graph, with the lease on the thread from before the first read."""
-        request, call = run.request, run.request.call or self._chat_call(run)
-        thread: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, "run_name": run.token}
-        named = self.view.config(request.owner, **thread).get("configurable", {})
-        config: dict[str, Any] = {**call.config, "configurable": {**call.configurable, **named}}
-        if "metadata" in config:
-            config["metadata"] = {**config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
-        saver: Any = self._graph.checkpointer
-        begun = run.buffer.last
-        try:
-            lease = saver.leased(self.view.config(request.owner, **thread, multitask_strategy=call.strategy))
-            async with lease:
-                self._stop_others(run, call.strategy)
-                if call.answers:
-                    await self._require_question(config, call)
-                elif run.key is not None and request.call is None:
-                    await self._name_messages(run, config, call)
-                run.began.set()
-                await self._relay(run, self._graph, call.given, config, **call.options)
-        except StorageError:
-            if request.call is not None or run.buffer.last > begun:
-                raise
-            # The thread cannot be read: the user is answered without it, and "recorded" says that nothing was kept.
-            # Memory is off: a storage that is back by then would learn from a message that is in no thread.
-            run.began.set()
-            run.events.noted = True
-            alone: dict[str, Any] = {**thread, "memory": False}
-            off: Any = self.view.config(request.owner, **alone).get("configurable", {})
-            config["configurable"] |= off
-            await self._relay(run, self._graph.copy({"checkpointer": None}), call.given, config)
-
-    def _chat_call(self, run: ChatRun) -> GraphCall:
-        """Return the call of a turn of the user."""
-        request, message_id = run.request, new_id()
-        run.events.message_ids.append(message_id)
-        messages = [
-            {"role": "user", "name": DOCUMENT_NAME, "content": document.quoted(), "id": new_id()}
-            for document in request.documents
-        ]
-        message: dict[str, Any] = {"role": "user", "content": request.message, "id": message_id}
-        if request.speaker != "user":
-            message[SPEAKER_KEY] = request.speaker
-        place = {} if request.checkpoint_id is None else {"checkpoint_id": request.checkpoint_id}
-        return GraphCall({"messages": [*messages, message]}, run.events, configurable=place)
-
-    async def _name_messages(self, run: ChatRun, config: Any, call: GraphCall) -> None:
-        """Give the messages the ids of the attempt before with the same key, so that the thread has them once.
-
-        Such an attempt was cut off: its process stopped, or was killed.
-        """
-        if run.key is None:
-            return
-        given: list[dict[str, Any]] = call.given["messages"]
-        ids = [short_digest(run.key.key, run.key.fingerprint, str(place)) for place in range(len(given))]
-        state = await self._graph.aget_state(config)
-        known = [one for one in state.values.get("messages", ()) if getattr(one, "type", "") == "human"]
-        if any(one.id == ids[-1] for one in known) and not (state.next and known[-1].id == ids[-1]):
-            return  # a day ago
-        for message, message_id in zip(given, ids, strict=True):
-            message["id"] = message_id
-        run.events.message_ids[:1] = ids[-1:]
-
     def _stop_others(self, run: ChatRun, strategy: MultitaskStrategy) -> None:
         """Stop the runs of this process that have lost their thread to *run*."""
         if strategy in ("interrupt", "rollback"):
@@ -547,68 +473,6 @@ class RunRegistry:
                 same = other.thread_id == run.thread_id and other.owner == run.owner
                 if same and other is not run and other.began.is_set():
                     other.halt("undone" if strategy == "rollback" else "cancelled")
-
-    async def _require_question(self, config: Any, call: GraphCall) -> None:
-        state = await self._graph.aget_state(config)
-        asked = {one.id for one in state.interrupts}
-        if not asked or not call.answered <= asked:
-            msg = "The thread waits for no such answer."
-            raise NothingToResumeError(msg)
-
-    async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any, **options: Any) -> None:
-        began, events = time.monotonic(), run.events
-        replied = False
-        async with aclosing(graph.astream(given, config, **events.stream, **options)) as parts:
-            async for part in parts:
-                for event in events.translate(part):
-                    run.emit(*event)
-                if events.replying and not replied:
-                    self.metrics.first_token(time.monotonic() - began)
-                    replied = True
-                while events.recalls:
-                    self.metrics.recalled(events.recalls.pop())
-
-    async def _settle(self, run: ChatRun, status: Status) -> None:
-        """Note the end of the run in the list of threads; delete a thread that was made for it."""
-        threads = self._tk.for_owner(run.owner).threads
-        if run.request.temporary:
-            await try_write(threads.delete([run.thread_id]), "The thread of a run without one is left")
-        elif run.began.is_set():  # otherwise it was refused, and the thread is as it was
-            await self._note(run, status)
-
-    async def _note(self, run: ChatRun, status: Status) -> None:
-        """Note the end of the turn in the list of threads, unless the middleware does."""
-        request = run.request
-        if status == "done" and run.events.noted:
-            return
-        noted: Literal["idle", "interrupted", "error"] = status if status in ("interrupted", "error") else "idle"
-        threads = self._tk.for_owner(request.owner).threads
-        note = threads.note_turn(request.thread_id, question=request.message or "", status=noted, memory=request.memory)
-        await try_write(note, "A turn is not noted in the list of threads")
-
-    async def _learn(self, run: ChatRun) -> None:
-        """Tell what was learnt from the turn, once it was."""
-        try:
-            await self._tell_learnt(run)
-        except ThreadkeepError as error:
-            log.warning("The client is not told what was learnt from a turn: %s", error)
-
-    async def _tell_learnt(self, run: ChatRun) -> None:
-        mine = self._tk.for_owner(run.owner)
-        receipt = await mine.settle(run.events.turn_ids, timeout=timedelta(seconds=LEARNING_SECONDS))
-        for memory_id in receipt.memory_ids:
-            memory = await mine.memories.get(memory_id)
-            if memory is not None:
-                written = learnt_of(memory, receipt.turn_ids)
-                run.memories.append(written)
-                run.emit("memory_written", written)
-        for proposal_id in receipt.proposal_ids:
-            proposal = await mine.proposals.get(proposal_id)
-            if proposal is not None:
-                names = ("action", "text", "kind", "reason", "memory_id")
-                waiting = {"proposal_id": proposal_id, **{name: getattr(proposal, name) for name in names}}
-                run.proposals.append(waiting)
-                run.emit("proposal", waiting)
 
     def _forget(self, run: ChatRun) -> None:
         if run in self._ended:
