@@ -35,6 +35,7 @@ from threadkeep.storage.mongodb.documents import (
     BatchRecord,
     Document,
     any_of,
+    any_place,
     chunked,
     chunked_by_size,
     encode_partition,
@@ -144,8 +145,8 @@ class MongoCollections:
             if not entries and known.number == 0:
                 return self.cache_head(replace(known, as_of=as_of))
             as_of = time.monotonic()
-        cursor = self.batches.find(entries_query(part), _WITHOUT_LISTS).sort("_id", -1).limit(1)
-        newest = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
+        steps = [{"$sort": {"_id": -1}}, {"$limit": 1}, {"$project": _WITHOUT_LISTS}]
+        newest = [parse_entry(document, as_of=as_of) for document in await self._entries(part, *steps)]
         if not newest:
             return self.cache_head(BatchRecord(part, 0, "", "", self.birth, 0, as_of=as_of))
         return self.cache_head(await self._with_lists(newest[0]))
@@ -161,8 +162,8 @@ class MongoCollections:
             query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number + 1)}
             if await self.batches.find_one(query, {"_id": True}) is None:
                 return []
-        cursor = self.batches.find(entries_query(entry.part, first=entry.number)).sort("_id", 1)
-        entries = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
+        documents = await self._entries(entry.part, {"$sort": {"_id": 1}}, first=entry.number)
+        entries = [parse_entry(document, as_of=as_of) for document in documents]
         if entry.number == 0:
             entries.insert(0, entry)
         joined = bool(entries) and (entries[0].number, entries[0].token) == (entry.number, entry.token)
@@ -259,6 +260,14 @@ class MongoCollections:
         else:
             known.newest = max(known.newest, number)
 
+    async def _entries(self, part: str, *steps: Document, first: int = 0) -> list[Document]:
+        """Return the records of a partition from number *first* on, as *steps* of a pipeline arrange them.
+
+        It is a pipeline because a server without an index for a range of ``_id`` in a ``find`` has one here.
+        """
+        cursor = await self.batches.aggregate([{"$match": entries_query(part, first=first)}, *steps])
+        return await cursor.to_list()
+
     async def _with_lists(self, entry: BatchRecord) -> BatchRecord:
         if not entry.is_open:
             return entry
@@ -283,8 +292,7 @@ class MongoCollections:
         A writer that inserts after a record has folded it, and only the newest record is folded. So a record with
         others after it is either folded, or was inserted after its number had been used and deleted.
         """
-        behind = await self.batches.find_one(entries_query(entry.part, first=entry.number + 1), {"_id": True})
-        if behind is None:
+        if not await self._entries(entry.part, {"$limit": 1}, first=entry.number + 1):
             return True
         mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
         document = await self.batches.find_one(mine, {"open": True})
@@ -519,7 +527,7 @@ class MongoCommits:
         states: dict[RowKey, tuple[RowState, str]] = {}
         for chunk in chunked(changes if head.number else (), MAX_COMMAND_IDS):
             keys = [place_key(head.part, change.row_key) for change in chunk]
-            query = {"partition": head.part, "place": any_of(keys)}
+            query = {"partition": head.part, "place": any_place(keys)}
             for version in await self._collections.items.find(
                 query, _STATE_FIELDS, batch_size=MAX_COMMAND_IDS
             ).to_list():
@@ -580,7 +588,7 @@ class MongoCommits:
         pending: int,
     ) -> list[Document]:
         """Return the new versions of *places* for *entry*."""
-        query = {"partition": entry.part, "place": any_of(list(places))}
+        query = {"partition": entry.part, "place": any_place(list(places))}
         versions = [v for v in await self._collections.items.find(query).to_list() if is_folded(v, head)]
         rows = [become[version["place"]](parse_row(version)) for version in versions]
         return [to_version(row, entry, prefix=self._collections.prefix, pending=pending) for row in rows]

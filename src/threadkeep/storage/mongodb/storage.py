@@ -48,7 +48,7 @@ from threadkeep.storage.mongodb.documents import (
     PART_CHARACTERS,
     BatchRecord,
     Document,
-    any_of,
+    any_place,
     chunked,
     feed_after,
     hidden_by,
@@ -175,17 +175,7 @@ class MongoStorage(StorageBase):
         return await self._run(lambda: self._reads.partitions(after, limit))
 
     async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
-        async def read() -> list[Document]:
-            await self.collections.fold_open()
-            query = {**self._unexpired(now), "due_kind": kind, "due_at": {"$lte": now}}
-            order = [("due_at", 1), ("namespace", 1), ("key", 1)]
-            return await self.collections.items.find(query).sort(order).limit(min(limit, _MAX_LIMIT)).to_list()
-
-        return [
-            (partition, parse_row(version))
-            for version in await self._run(read)
-            if (partition := parse_partition(version.get("kind"), version.get("parts"))) is not None
-        ]
+        return await self._run(lambda: self._reads.due(kind, now=now, limit=limit))
 
     async def _erase_rows(self, partition: Partition) -> int:
         """Erase the partition; for a minute, the numbers of its earlier batch records stay, without content."""
@@ -270,6 +260,23 @@ class MongoReads:
     async def scan(self, query: ScanQuery, now: int) -> list[tuple[Cursor, Item]]:
         """Return up to ``query.fetch_limit`` items with their positions in the order."""
         return await _retry(lambda: self._scan(query, now))
+
+    async def due(self, kind: str, *, now: int, limit: int) -> list[tuple[Partition, ItemRow]]:
+        """Return up to *limit* unexpired rows with due work, longest due first."""
+        collections = self._collections
+        await collections.fold_open()
+        query = {"prefix": collections.prefix, "pending": None, "due_kind": kind, "due_at": {"$lte": now}}
+        order = {"$sort": {"due_at": 1, "namespace": 1, "key": 1}}
+        size = min(limit, _MAX_LIMIT)
+        while True:  # expired ones are few, and a condition on them would keep a server from using its index
+            cursor = await collections.items.aggregate([{"$match": query}, order, {"$limit": size}])
+            versions = await cursor.to_list()
+            rows = [(version, row) for version in versions if is_alive(row := parse_row(version), now)]
+            if len(versions) < size or len(rows) >= limit:
+                break
+            size = min(2 * size, _MAX_LIMIT)
+        partitions = ((parse_partition(version.get("kind"), version.get("parts")), row) for version, row in rows)
+        return [(partition, row) for partition, row in partitions if partition is not None][:limit]
 
     async def partitions(self, after: Partition | None, limit: int) -> list[Partition]:
         """Return the partitions after *after*, in the order of their keys."""
@@ -403,7 +410,7 @@ class MongoReads:
             bounds = {"$gte" if newest else "$gt": bounds["$gt"], "$lt" if newest else "$lte": bounds["$lt"]}
         condition["order"] = bounds
         for places in chunked(changed, MAX_COMMAND_IDS):
-            condition["place"] = any_of(places)
+            condition["place"] = any_place(places)
             _add(
                 page,
                 query,
@@ -432,7 +439,7 @@ class MongoReads:
         """Yield the versions at *places* that exist with *entry*; *later*: or with a later record."""
         hidden = hidden_by(entry)
         for keys in chunked(places, MAX_COMMAND_IDS):
-            query = {"partition": entry.part, "place": any_of(keys)}
+            query = {"partition": entry.part, "place": any_place(keys)}
             for version in await self._collections.items.find(query, batch_size=MAX_COMMAND_IDS).to_list():
                 if shows(version, entry, hidden) and (later or version["revision"] <= entry.sequence):
                     yield version
