@@ -357,6 +357,21 @@ class TestAdopting:
 
         assert titles == {"hers": "I live in Lisbon.", "named": "Where I live"}
 
+    async def test_an_imported_thread_that_waits_for_an_answer_is_listed_so(self):
+        """Until it is answered; one with a title that was imported before is listed so, too."""
+        stock = InMemorySaver()
+        asking(stock).invoke({"words": ["old"]}, config_of("old"))
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            await tk.threads.create("old", title="Tickets", owner="ana")
+
+            assert len([one async for one in tk.threads.import_from(stock, owner="ana")]) == 1
+            (waiting,) = await tk.threads.list("ana")
+            await asking(tk.checkpointer).ainvoke(Command(resume="well"), tk.config(user_id="ana", thread_id="old"))
+            (answered,) = await tk.threads.list("ana")
+
+        assert (waiting.status, waiting.title) == ("interrupted", "Tickets")
+        assert (answered.status, answered.title) == ("idle", "Tickets")
+
     async def test_an_imported_thread_is_as_old_as_its_last_turn(self):
         """So the list of threads has it where it was; a turn that follows here is the last one from then on."""
         stock = InMemorySaver()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from threadkeep.checkpoints.directory import ListedThread, ThreadDirectory, ThreadOwners
-    from threadkeep.checkpoints.head import Strategy
+    from threadkeep.checkpoints.head import Strategy, ThreadStatus
     from threadkeep.checkpoints.leases import Leases
     from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.identity import Owner
@@ -237,6 +237,10 @@ class Maintenance:
             OwnerMismatchError: It belongs to another owner.
         """
         await self.owners.bind(self._thread(thread_id), owner, epoch=None, scoped=self.owner is not None)
+
+    async def set_status(self, thread_id: str, status: ThreadStatus) -> None:
+        """Note in the head how the last run ended, of a thread that another saver had; a run changes it at its end."""
+        await self._thread(thread_id).commit(lambda head: replace(head, status=status))
 
     async def was_removed(self, thread_id: str, owner: Owner | None) -> bool:
         """Return whether the thread was deleted here at any time, or *owner* was erased."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -415,15 +415,19 @@ class ThreadService:
                 yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
 
     async def _entitle(self, thread_id: str, owner: Owner) -> None:
-        """Give a copied thread that has no title yet the first words of its user."""
-        if (await self.require(thread_id, owner=owner)).title:
+        """Give a copied thread without a title the first words of its user, and list it as waiting if it waits."""
+        thread, said = await self.require(thread_id, owner=owner), ""
+        status: ThreadStatus = "interrupted" if thread.stats.waits else thread.status
+        if thread.title and status == thread.status:
             return
-        try:
-            messages = await self.messages(thread_id, owner=owner)
-        except InvalidInputError:  # a graph may keep other things under the name
-            return
-        said = next((message.text for message in messages if message.role == "user"), "")
-        await self.note_turn(thread_id, question=said, owner=owner)
+        if not thread.title:
+            with suppress(InvalidInputError):  # a graph may keep other things under the name
+                messages = await self.messages(thread_id, owner=owner)
+                said = next((message.text for message in messages if message.role == "user"), "")
+        if status != thread.status:
+            view = await self._view(ThreadId(thread_id), owner)
+            await view.run(view.maintenance.set_status(thread_id, status))
+        await self.note_turn(thread_id, question=said, status=status, owner=owner)
 
     async def _date(self, thread_id: ThreadId, owner: Owner) -> None:
         """List a copied thread at the time of its newest checkpoint, which is its last turn's."""
