@@ -18,6 +18,7 @@ from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.models import Approval, Memory, NewMemory
+from threadkeep.recall.service import RecallRequest
 from threadkeep.testing import ScriptedModel
 
 ANA = Owner("ana@x.org")
@@ -99,7 +100,7 @@ class TestLangMem:
         memory_id = re.findall(r"[0-9a-f-]{36}", said)[0]
         await manage.ainvoke({"content": "My dog is called Max", "action": "update", "id": memory_id}, config)
         (found,) = json.loads(await search.ainvoke({"query": "dog"}, config))
-        recall = await world.home.run(world.recalls.recall("What is my dog called?", owner=ANA))
+        recall = await world.home.run(world.recalls.run(RecallRequest("What is my dog called?", ANA)))
         await manage.ainvoke({"action": "delete", "id": memory_id}, config)
 
         assert found["value"] == {"content": "My dog is called Max"}
@@ -140,7 +141,7 @@ class TestLangMemConsolidation:
         (key,) = await self.write_ours(world, "My dog is called Rex")
 
         await manage(lambda _: calling(("Memory", {"content": "Ana drinks green tea"}))).ainvoke(SAID, CONFIG)
-        recall = await world.home.run(world.recalls.recall("What does Ana drink?", owner=ANA))
+        recall = await world.home.run(world.recalls.run(RecallRequest("What does Ana drink?", ANA)))
 
         assert "Ana drinks green tea" in [one.memory.text for one in recall.memories]
         assert (await store.aget(("memories", ANA.label), key)).value["data"] == "My dog is called Rex"  # type: ignore[union-attr]
@@ -157,7 +158,7 @@ class TestLangMemConsolidation:
             manager.invoke(SAID, CONFIG)
         else:
             await manager.ainvoke(SAID, CONFIG)
-        recall = await world.home.run(world.recalls.recall("What is my dog called?", owner=ANA))
+        recall = await world.home.run(world.recalls.run(RecallRequest("What is my dog called?", ANA)))
 
         assert [one.memory.text for one in recall.memories] == ["My dog is called Max"]
         assert [item.key for item in await store.asearch(("memories", ANA.label))] == [key]

@@ -10,6 +10,7 @@ from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.models import Approval, NewMemory
+from threadkeep.recall.service import RecallRequest
 
 ANA = Owner("ana@x.org")
 
@@ -30,7 +31,7 @@ PLACES: list[tuple[str, ...]] = [
 
 
 async def recalled(world: StoreWorld, question: str) -> list[str]:
-    recall = await world.home.run(world.recalls.recall(question, owner=ANA))
+    recall = await world.home.run(world.recalls.run(RecallRequest(question, ANA)))
     return [found.memory.text for found in recall.memories]
 
 

@@ -192,14 +192,14 @@ class TestRecall:
         recalls = RecallService(search, storage, memories, clock, Telemetry())
         statements = ["I joined Acme.", *(fact.text for fact in facts)]
         await memories.bring([NewMemory(text) for text in statements], owner=owner, by="user")
-        await recalls.recall("tea", owner=owner)
+        await recalls.run(RecallRequest("tea", owner))
         results: list[Recall] = []
 
         asked = (one.question for one in facts[::every])
         for question in ("Which company do I work at?", "What do you know about me?", *asked):
             result = recalls.try_run(RecallRequest(question, owner, budget_tokens=120))
 
-            assert result == await recalls.recall(question, owner=owner, budget_tokens=120)
+            assert result == await recalls.run(RecallRequest(question, owner, budget_tokens=120))
             assert result is not None
             results.append(result)
         assert sum(bool(result.memories) for result in results) > 150 // every

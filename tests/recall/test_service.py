@@ -25,7 +25,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
 from threadkeep.recall.packing import estimate_tokens
 from threadkeep.recall.selection import QUESTIONS_AT_FIRST
-from threadkeep.recall.service import RecallService
+from threadkeep.recall.service import RecallRequest, RecallService
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Changes, Partition, Position, Put
 from threadkeep.testing.models import HashingEmbedder
@@ -59,7 +59,7 @@ class World:
 
     async def recall(self, question: str, **kwargs: Any) -> Recall:
         given: dict[str, Any] = {"owner": ANA, "timeout": LONG, **kwargs}
-        return await self.recalls.recall(question, **given)
+        return await self.recalls.run(RecallRequest(question, **given))
 
 
 @pytest.fixture
@@ -402,9 +402,9 @@ class TestRefuse:
     @pytest.mark.parametrize(
         "given", [{"question": 7}, {"owner": "ana"}, {"budget_tokens": -1}, {"max_facts": -1}, {"max_episodes": -1}]
     )
-    async def test_what_makes_no_sense_is_refused(self, world: World, given: dict[str, Any]):
+    def test_what_makes_no_sense_is_refused(self, given: dict[str, Any]):
         """The caller's mistakes are told, not hidden."""
         asked: dict[str, Any] = {"question": "tea", "owner": ANA, **given}
 
         with pytest.raises(InvalidInputError):
-            await world.recalls.recall(**asked)
+            RecallRequest(**asked)

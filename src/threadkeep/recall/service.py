@@ -183,7 +183,7 @@ class RecallRequest:
 
 
 class RecallService:
-    """RecallService and searches an owner's memories. Async methods run on one event loop; the others on any thread."""
+    """Recalls and searches an owner's memories. Async methods run on one event loop; the others on any thread."""
 
     def __init__(  # noqa: PLR0913 - the composition root hands everything in
         self,
@@ -220,33 +220,6 @@ class RecallService:
         """Load what recall needs beside the embedder: the examples of the profile's slots."""
         if self._profile is not None:
             await self._profile.load()
-
-    async def recall(
-        self,
-        question: str,
-        *,
-        owner: Owner,
-        thread_id: ThreadId | None = None,
-        messages: Sequence[Message] = (),
-        budget_tokens: int = DEFAULT_BUDGET_TOKENS,
-        max_facts: int | None = None,
-        max_episodes: int | None = None,
-        timeout: timedelta = DEFAULT_TIMEOUT,
-        read_scopes: tuple[Owner, ...] = (),
-    ) -> Recall:
-        """Find the memories that matter for *question* and fit them into *budget_tokens*; see :meth:`run`.
-
-        The arguments are those of :class:`RecallRequest`.
-
-        Raises:
-            OwnerRequiredError: *owner* is ``None``.
-            InvalidInputError: *question* is not a string, or a bound is negative.
-        """
-        return await self.run(
-            RecallRequest(
-                question, owner, thread_id, messages, budget_tokens, max_facts, max_episodes, timeout, read_scopes
-            )
-        )
 
     def try_run(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop."""
