@@ -177,9 +177,7 @@ class Lease:
 
     def write_deferred(self) -> None:
         """Commit what was deferred; in the event loop of the storage."""
-        changes: list[Change] = []
-        while self._deferred:
-            changes.append(self._deferred.popleft())
+        changes = [self._deferred.popleft() for _ in range(len(self._deferred))]
         if changes:
             self.thread.add(changes)
 

@@ -582,8 +582,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             namespace = target.configurable.get("checkpoint_ns")
             return [(target.thread, None if namespace is None else str(namespace), target.place.checkpoint_id)]
         if self._owner is not None:
-            listed = await self.directory.of_owner(self._owner)
-            ids = [one.thread_id for one in listed if one.scoped]
+            ids = [one.thread_id for one in await self.directory.of_owner(self._owner) if one.scoped]
         else:
             ids = [ThreadId(one) for one in await self._threads.unscoped_ids()]
         return [(self._threads.get(thread_partition(one, self._owner), one), None, "") for one in ids]

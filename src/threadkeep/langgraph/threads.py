@@ -570,8 +570,7 @@ def _summary(listed: ListedThread) -> ThreadSummary:
 
 
 def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
-    summary = _summary(listed)
-    return Thread(**{one.name: getattr(summary, one.name) for one in fields(summary)}, stats=stats)
+    return Thread(**{one.name: getattr(listed, one.name) for one in fields(ThreadSummary)}, stats=stats)
 
 
 def _not_found(thread_id: str) -> ThreadNotFoundError:

@@ -52,7 +52,7 @@ from threadkeep.proposals.models import (
     statement,
     waiting_reason,
 )
-from threadkeep.storage.interface import Operation, Put, Ref, Storage, iterate_items
+from threadkeep.storage.interface import Item, Operation, Put, Ref, Storage, iterate_items
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class ProposalReader:
     async def get(self, proposal_id: str, owner: Owner) -> Proposal | None:
         """Return a proposal, or None if the owner has none with this id; expired after its lifetime."""
         (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
-        proposal = proposal_of(item) if item else None
-        return self._with_current_state(proposal) if proposal else None
+        return self._read(item) if item else None
 
     async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
         """Return proposals in *state* (``None``: in any), newest first."""
@@ -89,18 +88,16 @@ class ProposalReader:
             return found
         async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
             async for item in rows:
-                proposal = proposal_of(item)
-                if proposal is None:
-                    continue
-                as_it_is = self._with_current_state(proposal)
-                if state in (None, as_it_is.state):
-                    found.append(as_it_is)
+                proposal = self._read(item)
+                if proposal is not None and state in (None, proposal.state):
+                    found.append(proposal)
                 if len(found) == offset + limit:
                     break
         return found[offset:]
 
-    def _with_current_state(self, proposal: Proposal) -> Proposal:
-        if proposal.state != "pending" or proposal.expires_at > self._clock.now():
+    def _read(self, item: Item) -> Proposal | None:
+        proposal = proposal_of(item)
+        if proposal is None or proposal.state != "pending" or proposal.expires_at > self._clock.now():
             return proposal
         return replace(proposal, state="expired", decision=Decision("expired", "time", proposal.expires_at))
 
@@ -195,9 +192,8 @@ class ProposalRepository:
             return Proposed("duplicate", known, known.memory_id, "proposed before")
         self._telemetry.count("proposals.made")
         if verdict == "ask":
-            return Proposed(
-                "proposed", await self.require(proposal_id, owner=owner), proposal.memory_id, proposal.reason
-            )
+            waiting = await self.require(proposal_id, owner=owner)
+            return Proposed("proposed", waiting, proposal.memory_id, proposal.reason)
         done = await self.approve(proposal_id, owner=owner, by="policy")
         return Proposed("approved", done, done.decision.memory_id if done.decision else None)
 
