@@ -61,6 +61,17 @@ class TestDecide:
         with pytest.raises(InvalidInputError):
             run("proposals", "lift", tombstone["tombstone_id"], "--user", USER)
 
+    def test_what_is_held_names_those_that_wait_apart(self, keys: list[str]):
+        """A decided proposal is kept for a while, and waits for nothing."""
+        run("proposals", "approve", keys[0], "--user", USER)
+        run("proposals", "reject", keys[1], "--user", USER)
+
+        held = answer("owners", "show")
+
+        assert (held["proposals"], held["proposals_decided"]) == (1, 2)
+        shown = run("owners", "show", "--user", USER).stdout
+        assert "proposals that wait for a decision: 1 (decided: 2)" in shown
+
     def test_what_cannot_be_decided_is_an_error_and_the_others_are(self, keys: list[str]):
         """A second decision names the first."""
         run("proposals", "reject", keys[0], "--user", USER)

@@ -219,7 +219,7 @@ def _report_lines(user: str, report: Holdings) -> Iterator[str]:
         yield f"  archived after {report.inactive_days:g} days without use"
     yield f"  summaries: {report.summaries}"
     yield f"  turns waiting to be learnt from: {report.turns_waiting} (learnt from: {report.turns_seen})"
-    yield f"  proposals: {report.proposals}"
+    yield f"  proposals that wait for a decision: {report.proposals} (decided: {report.proposals_decided})"
     yield f"  threads: {', '.join(map(plain, report.threads)) or 'none'}"
 
 

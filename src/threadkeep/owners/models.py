@@ -48,7 +48,8 @@ class Holdings:
         turns_waiting: Turns that are recorded and not yet learnt from.
         turns_seen: Turns that were learnt from; their texts are gone.
         threads: The threads that are bound to the owner.
-        proposals: Changes that wait for a decision or waited.
+        proposals: Changes that wait for a decision.
+        proposals_decided: Changes that waited, and were decided or lapsed; they go in time.
         tombstones: What must not be learnt again, and the key of the forgotten ones' digests.
         extraction: What model extractors took: turns, failed, calls, input_tokens, output_tokens, cost_usd.
         other: Further LangGraph items of the owner.
@@ -65,6 +66,7 @@ class Holdings:
     threads: tuple[str, ...]
     other: int
     proposals: int = 0
+    proposals_decided: int = 0
     tombstones: int = 0
     extraction: Mapping[str, float] = field(default_factory=dict[str, float])
     aside: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -209,6 +209,8 @@ class OwnerService(Service):
                 kinds[memory.kind if memory else "unreadable"] += 1
                 if memory is not None and memory.status in ("archived", "merged"):
                     aside[memory.status] += 1
+            elif place == "proposal" and item.value.get("state") != "pending":
+                rest["proposal_decided"] += 1
             else:
                 rest[place] += 1
             if place == "account":
@@ -220,6 +222,7 @@ class OwnerService(Service):
             turns_waiting=rest["turn"],
             turns_seen=rest["turn_seen"],
             proposals=rest["proposal"],
+            proposals_decided=rest["proposal_decided"],
             tombstones=rest["tombstone"],
             extraction=account,
             threads=await self._services.thread_directory.ids_of(owner),

@@ -2048,7 +2048,7 @@ export interface components {
          *         policy: The user's own rules about which statements are kept.
          *         memories: How many memories there are of each kind.
          *         threads: How many threads there are.
-         *         proposals: How many proposals there are.
+         *         proposals: How many proposals wait for a decision.
          *         tombstones: How many statements are not learnt again.
          *         turns_waiting: How many turns wait to be learnt from.
          */
@@ -2353,7 +2353,7 @@ export interface components {
          *         opted_out: Whether the owner wants no memory.
          *         memories: How many memories there are of each kind.
          *         threads: How many threads there are.
-         *         proposals: How many proposals there are.
+         *         proposals: How many proposals wait for a decision.
          *         tombstones: How many statements are not learnt again.
          *         turns_waiting: How many turns wait to be learnt from.
          */

@@ -40,7 +40,7 @@ class MeBody(BaseModel):
         policy: The user's own rules about which statements are kept.
         memories: How many memories there are of each kind.
         threads: How many threads there are.
-        proposals: How many proposals there are.
+        proposals: How many proposals wait for a decision.
         tombstones: How many statements are not learnt again.
         turns_waiting: How many turns wait to be learnt from.
     """
