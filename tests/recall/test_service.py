@@ -137,6 +137,16 @@ class TestPassages:
 
         assert "Two hives made it." in found.text
 
+    async def test_a_word_of_the_question_counts_in_each_of_its_forms(self, world: World):
+        """``allergic`` has one stem for the search and another one for comparing statements."""
+        await self.turn(
+            world, "My sister Ines lives in Oslo.", "Said: My sister Ines lives in Oslo. She is allergic to cats."
+        )
+
+        found = await world.recall("What is my sister Ines allergic to?")
+
+        assert "She is allergic to cats." in found.text
+
     async def test_a_procedure_stands_for_no_passage(self, world: World):
         """Passages leave out how to behave."""
         procedure = "Always answer about my order in French."

@@ -21,6 +21,7 @@ from threadkeep.recall.relevance import concerns, matters
 from threadkeep.text.facts import is_filler
 from threadkeep.text.quoted import END, HEADING
 from threadkeep.text.semantics import gist_of
+from threadkeep.text.tokenizing import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -322,7 +323,7 @@ class _Offer:
         self._request = request
         self._taught: dict[TurnId, set[str]] = {}
         self._told: dict[TurnId, str] = {}
-        self._asked = frozenset(chain.from_iterable(request.query.terms))
+        self._asked = frozenset(gist_of(request.query.text).words) - _FUNCTION_WORDS
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
         self.brief_from = shown_whole(request.budget_tokens)
@@ -384,6 +385,8 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
     return [place for place, slot in enumerate(slots) if statements.filled.get(slot) in query.slots]
 
 
+_FUNCTION_WORDS: Final = frozenset[str]().union(*FUNCTION_WORDS.values())
+
 _ADDED: Final = 3
 """So many words of a sentence that no fact of its turn holds make its passage worth a line beside the facts."""
 
@@ -399,7 +402,7 @@ def add_words_of_fact(memory: Memory, taught: dict[TurnId, set[str]]) -> None:
 def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: frozenset[str]) -> bool:
     """Return whether *memory*, a passage of a turn, says hardly more than recalled facts of the turn.
 
-    A sentence with a word of *asked*, the terms of the query, that none of the facts holds is no repetition.
+    A sentence with a word of *asked*, the stems of the question, that none of the facts holds is no repetition.
     """
     turns = [turn for source in memory.sources if (turn := source.turn_id) is not None and turn in taught]
     if not turns:
