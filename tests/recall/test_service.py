@@ -111,8 +111,8 @@ class TestWhatTheModelReadsAnyway:
 class TestPassages:
     """Beside the facts of a turn, its passage takes room for what they do not hold."""
 
-    async def turn(self, world: World, fact: str, passage: str, *, kind: Kind = "semantic") -> None:
-        source = Source("user", ThreadId("thread-1"), MessageId("m"), at=world.clock.now(), turn_id=TurnId("turn"))
+    async def turn(self, world: World, fact: str, passage: str, *, kind: Kind = "semantic", turn: str = "turn") -> None:
+        source = Source("user", ThreadId("thread-1"), MessageId("m"), at=world.clock.now(), turn_id=TurnId(turn))
         approval = Approval("carla", world.clock.now()) if kind == "procedural" else None
         memories = [
             NewMemory(fact, kind=kind, sources=(source,), approval=approval),
@@ -146,6 +146,19 @@ class TestPassages:
         found = await world.recall("What is my sister Ines allergic to?")
 
         assert "She is allergic to cats." in found.text
+
+    async def test_the_newest_fact_stands_before_the_one_it_replaces(self, world: World):
+        """Also if the passage of its turn says so, too, and is closer to the question."""
+        await self.turn(world, "I live in Ghent.", "Said: I live in Ghent.", turn="first")
+        world.clock.move(minutes=1)
+        await self.turn(world, "We now live in Mechelen.", "Said: We moved to where we live! We now live in Mechelen.")
+
+        found = await world.recall("Where do I live?")
+
+        assert [(one.memory.text, one.earlier) for one in found.memories] == [
+            ("We now live in Mechelen.", False),
+            ("I live in Ghent.", True),
+        ]
 
     async def test_a_procedure_stands_for_no_passage(self, world: World):
         """Passages leave out how to behave."""

@@ -271,8 +271,8 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     earlier = find_earlier(best, ranking.alike, request.query.text, strength)
     offered: set[int] = set()
     while chunk := list(islice(candidates.places, _CHUNK)):
-        places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]
-        places = [place for place in dict.fromkeys(places) if place not in offered]
+        places = dict.fromkeys(one for place in chunk for one in (*_newer(place, earlier, best), place))
+        places = [place for place in places if place not in offered]
         offered.update(places)
         stored.learn(ranking, places)
         memories = valid_ones(map(stored.memories.get, places), at=now)
@@ -283,6 +283,25 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
                 continue
             recalled.append(Recalled(memory, score, place in earlier))
         yield recalled
+
+
+def _newer(place: int, earlier: Mapping[int, int], best: Sequence[Memory | None]) -> Iterator[int]:
+    """Yield what says that the memory at *place* is no longer so.
+
+    The closest fact of a passage comes with it: a passage that says no more than its facts is not shown.
+    """
+    if (newer := earlier.get(place)) is None:
+        return
+    yield newer
+    passage = best[newer]
+    if passage is not None and passage.kind == "episodic":
+        turns = _turns(passage)
+        facts = (
+            one
+            for one, fact in enumerate(best)
+            if fact is not None and fact.kind != "episodic" and not turns.isdisjoint(_turns(fact))
+        )
+        yield from islice(facts, 1)
 
 
 def pack_newest(request: BlockRequest, memories: Iterable[Memory], stored: StoredFacts) -> ContextPacker:
@@ -404,7 +423,7 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: fro
 
     A sentence with a word of *asked*, the stems of the question, that none of the facts holds is no repetition.
     """
-    turns = [turn for source in memory.sources if (turn := source.turn_id) is not None and turn in taught]
+    turns = [turn for turn in _turns(memory) if turn in taught]
     if not turns:
         return False
     known = frozenset[str]().union(*map(taught.__getitem__, turns))
@@ -413,6 +432,10 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: fro
         if not asked.isdisjoint(added) or (len(added) >= _ADDED and not is_filler(sentence)):
             return False
     return True
+
+
+def _turns(memory: Memory) -> set[TurnId]:
+    return {turn for source in memory.sources if (turn := source.turn_id) is not None}
 
 
 def is_shown(memory: Memory, request: BlockRequest) -> bool:
