@@ -160,6 +160,11 @@ class TestPassages:
             ("I live in Ghent.", True),
         ]
 
+    async def test_where_nothing_is_asked_either_is_enough(self, world: World):
+        await self.turn(world, "I live in Lisbon.", "Said: I live in Lisbon.")
+
+        assert texts(await world.recall("")) == ["I live in Lisbon."]
+
     async def test_a_procedure_stands_for_no_passage(self, world: World):
         """Passages leave out how to behave."""
         procedure = "Always answer about my order in French."

@@ -271,8 +271,8 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     earlier = find_earlier(best, ranking.alike, request.query.text, strength)
     offered: set[int] = set()
     while chunk := list(islice(candidates.places, _CHUNK)):
-        places = dict.fromkeys(one for place in chunk for one in (*_newer(place, earlier, best), place))
-        places = [place for place in places if place not in offered]
+        places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
+        places = [place for place in dict.fromkeys(places) if place not in offered]
         offered.update(places)
         stored.learn(ranking, places)
         memories = valid_ones(map(stored.memories.get, places), at=now)
@@ -285,33 +285,34 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
         yield recalled
 
 
-def _newer(place: int, earlier: Mapping[int, int], best: Sequence[Memory | None]) -> Iterator[int]:
-    """Yield what says that the memory at *place* is no longer so.
+def _newest_first(place: int, earlier: Mapping[int, int], best: Sequence[Memory | None]) -> list[int]:
+    """Return *place* behind that of the memory which replaces the one there, if there is any.
 
-    The closest fact of a passage comes with it: a passage that says no more than its facts is not shown.
+    With a passage comes the closest fact of its turn: a passage that says no more than its facts is not shown.
     """
-    if (newer := earlier.get(place)) is None:
-        return
-    yield newer
+    newer = earlier.get(place)
+    if newer is None:
+        return [place]
     passage = best[newer]
-    if passage is not None and passage.kind == "episodic":
-        turns = _turns(passage)
-        facts = (
-            one
-            for one, fact in enumerate(best)
-            if fact is not None and fact.kind != "episodic" and not turns.isdisjoint(_turns(fact))
-        )
-        yield from islice(facts, 1)
+    if passage is None or passage.kind != "episodic":
+        return [newer, place]
+    turns = _turns(passage)
+    facts = (
+        other
+        for other, fact in enumerate(best)
+        if fact is not None and fact.kind != "episodic" and not turns.isdisjoint(_turns(fact))
+    )
+    return [newer, *islice(facts, 1), place]
 
 
 def pack_newest(request: BlockRequest, memories: Iterable[Memory], stored: StoredFacts) -> ContextPacker:
     """Fill a block with *memories*, newest first, for a request without a question."""
     packer = packer_for(request)
-    for memory in memories:
-        if packer.full:
-            break
-        if not is_shown(memory, request) and not stored.is_elsewhere(memory):
-            packer.offer(Recalled(memory, 0.0), normalised(memory.text))
+    offer = _Offer(packer, request)
+    here = (Recalled(memory, 0.0) for memory in memories if not stored.is_elsewhere(memory))
+    while not packer.full and (chunk := list(islice(here, _CHUNK))):
+        offer.take(chunk)
+    offer.offer_deferred()
     return packer
 
 
@@ -423,7 +424,7 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: fro
 
     A sentence with a word of *asked*, the stems of the question, that none of the facts holds is no repetition.
     """
-    turns = [turn for turn in _turns(memory) if turn in taught]
+    turns = [turn for source in memory.sources if (turn := source.turn_id) is not None and turn in taught]
     if not turns:
         return False
     known = frozenset[str]().union(*map(taught.__getitem__, turns))
