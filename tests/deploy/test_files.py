@@ -166,6 +166,39 @@ class TestImage:
             assert "KillMode=mixed" in text
             assert "RestartPreventExitStatus=2" in text
 
+    def test_no_template_repeats_the_port_of_a_setting(self):
+        """A deployment that sets another one has its metrics scraped there, and probes that find the process."""
+        port = yaml.safe_load((CHART / "values.yaml").read_text())["settings"]["THREADKEEP_METRICS_PORT"]
+        texts = {path.name: path.read_text() for path in (CHART / "templates").iterdir()}
+
+        assert [name for name, text in texts.items() if port in text] == []
+        assert {name for name, text in texts.items() if "$settings.THREADKEEP_METRICS_PORT" in text} == {
+            "gateway.yaml",
+            "worker.yaml",
+        }
+
+    @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
+    def test_the_chart_takes_the_port_of_metrics_from_the_settings(self):
+        """The worker's own setting is stronger than the common one."""
+        options = ("settings.THREADKEEP_METRICS_PORT=9500", "worker.settings.THREADKEEP_METRICS_PORT=9600")
+        command = [
+            "helm",
+            "template",
+            "memory",
+            str(CHART),
+            *(word for one in options for word in ("--set-string", one)),
+        ]
+        objects = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout)
+        ports: dict[str, tuple[str, int]] = {}
+        for one in objects:
+            if one and one["kind"] == "Deployment":
+                pod = one["spec"]["template"]
+                (port,) = [each for each in pod["spec"]["containers"][0]["ports"] if each["name"] == "metrics"]
+                scraped = pod["metadata"]["annotations"]["prometheus.io/port"]
+                ports[one["metadata"]["name"]] = scraped, port["containerPort"]
+
+        assert ports == {"memory-gateway": ("9500", 9500), "memory-worker": ("9600", 9600)}
+
     @pytest.mark.skipif(shutil.which("helm") is None, reason="helm is not installed")
     @pytest.mark.parametrize("options", [[], ["--set", "ingress.enabled=true,gateway.autoscaling.enabled=true"]])
     def test_the_chart_is_rendered(self, options: list[str]):
