@@ -130,6 +130,18 @@ class TestKeys:
             with pytest.raises(SealError, match="THREADKEEP_MASTER_KEY"):
                 run("storage", *words)
 
+    def test_a_doctor_that_finds_the_storage_in_the_clear_makes_no_keys(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It says what is wrong, and leaves every file as it was."""
+        answer("memories", "add", "I live in Lisbon.", "--user", USER)
+        before = sorted(path.name for path in folder.rglob("*"))
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", run("keys", "new").stdout.strip())
+
+        assert "are not encrypted, and a master key is set" in run("doctor").stdout
+
+        assert sorted(path.name for path in folder.rglob("*")) == before
+
     def test_damage_is_reported_and_removed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """With whose it is, and exit code 1 until it is gone."""
         monkeypatch.setenv("THREADKEEP_MASTER_KEY", run("keys", "new").stdout.strip())

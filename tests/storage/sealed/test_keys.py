@@ -107,7 +107,18 @@ class TestOpening:
                 pass
 
         assert await text_of(plain, "1") == "likes tea"
+        assert not files.keys.exists()
         await plain.close()
+
+    async def test_with_another_key_and_without_its_owners_keys(self, files: Files, tmp_path: Path) -> None:
+        """No file of keys is made for a storage that is refused."""
+        async with files.opened() as storage:
+            await commit(storage, note("1"))
+
+        with pytest.raises(SealError, match="master key"):
+            async with files.opened(OTHER, keys=tmp_path / "elsewhere.db"):
+                pass
+        assert not (tmp_path / "elsewhere.db").exists()
 
     async def test_without_its_owners_keys(self, files: Files, tmp_path: Path) -> None:
         """A path that is wrong makes no new keys."""
@@ -117,6 +128,7 @@ class TestOpening:
         with pytest.raises(SealError, match="THREADKEEP_KEYS"):
             async with files.opened(keys=tmp_path / "elsewhere.db"):
                 pass
+        assert not (tmp_path / "elsewhere.db").exists()
 
     async def test_with_the_keys_of_another_storage(self, files: Files, tmp_path: Path) -> None:
         """Two storages do not share keys."""

@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cachetools import LRUCache
@@ -300,6 +301,16 @@ class KeyStore:
         """The location of the keys, for messages."""
         return f"{self.storage.name} {self.storage.location}"
 
+    @property
+    def is_file_missing(self) -> bool:
+        """Whether the keys are to be in a file that does not exist."""
+        return self.storage.name == "sqlite" and not Path(self.storage.location).exists()
+
+    def missing_error(self) -> SealError:
+        """Return the error for a storage that has items, and keys that are not here."""
+        msg = f"The keys of this storage are missing from {self.location}: set THREADKEEP_KEYS to their location."
+        return SealError(msg)
+
     async def claim(self, storage_id: str, *, is_empty: Callable[[], Awaitable[bool]]) -> None:
         """Record that these keys belong to the storage *storage_id*.
 
@@ -315,10 +326,7 @@ class KeyStore:
             empty = await is_empty()
             (marker,) = await self.storage.get([MARKER])  # another process may have written it
             if marker is None and not empty:
-                msg = (
-                    f"The keys of this storage are missing from {self.location}: set THREADKEEP_KEYS to their location."
-                )
-                raise SealError(msg)
+                raise self.missing_error()
         if marker is None:
             put = Put(MARKER.namespace, MARKER.key, {"format": FORMAT, "storage": storage_id}, expect="absent")
             with suppress(RevisionConflictError):

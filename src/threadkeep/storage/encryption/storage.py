@@ -119,8 +119,10 @@ class EncryptedStorage:
         await self.inner.connect()
         if self._deployment is not None:
             return
-        await self.keys.storage.connect()
         deployment = await open_deployment(self.inner, self.keys.masters)
+        if self.keys.is_file_missing and not await self._is_empty():
+            raise self.keys.missing_error()
+        await self.keys.storage.connect()  # which creates a file: a storage that is refused gets none
         await self.keys.claim(deployment.storage_id, is_empty=self._is_empty)
         self._deployment = deployment
 
