@@ -12,7 +12,7 @@ import pytest
 from tests.storage.forking import ended_well, forked
 from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, raw, texts
 from threadkeep.errors import ClosedError, PartitionErasedError, RevisionConflictError, StorageUnavailableError
-from threadkeep.storage.interface import Put, Ref
+from threadkeep.storage.interface import Delete, Put, Ref
 from threadkeep.storage.mongodb import commits
 from threadkeep.storage.mongodb import storage as reads
 from threadkeep.storage.mongodb.storage import MongoStorage
@@ -148,6 +148,26 @@ class TestOneMoment:
                 assert got[0] <= some[0] <= newest[0] <= oldest[0] <= followed[0]
                 seen.add(got[0])
         assert len(seen) > 3
+
+
+class TestCachedRecords:
+    async def test_what_another_process_wrote_is_read_at_once(self, url: str) -> None:
+        """In every way, although this process has a recent record of its own to read from."""
+        async with opened(url) as storage, opened(url) as other:
+            position = await commit(storage, note("a"), note("b"))
+            for text in ("likes tea", "likes coffee", "likes water"):
+                await commit(other, note("a", text), note("b", text))
+                got = await storage.get([Ref(ANA, NOTES, key) for key in ("a", "b")])
+                assert [item.value["data"] for item in got if item] == [text, text]
+
+                await commit(other, note("c", text))
+                assert {item.ref.key for item in (await storage.scan(ANA)).items} == {"a", "b", "c"}
+
+                await commit(other, Delete(NOTES, "c"))
+                changes = await storage.changes(ANA, position)
+                assert [item.value["data"] for item in changes.puts] == [text, text]
+                assert list(changes.removed) == [(NOTES, "c")]
+                position = changes.position
 
 
 class TestForking:

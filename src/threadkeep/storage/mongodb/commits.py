@@ -115,7 +115,7 @@ class MongoCollections:
         return to_part(self.prefix, partition.digest)
 
     def cached_head(self, part: str) -> BatchRecord | None:
-        """Return the newest record that this process knows, if that is recent."""
+        """Return the newest record that this process knows, if that is recent; it may not be the newest any more."""
         entry = self._heads.get(part)
         return entry if entry is not None and time.monotonic() - entry.as_of < GRACE_SECONDS / 4 else None
 
@@ -141,7 +141,8 @@ class MongoCollections:
             cursor = self.batches.find({"partition": part, "_id": {"$in": numbers}}, _WITHOUT_LISTS)
             entries = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
             if [(entry.number, entry.token) for entry in entries] == [(known.number, known.token)]:
-                return self.cache_head(await self._with_lists(entries[0]))
+                # Nothing else of a newest record changes, and one that is still open was cached with its lists.
+                return self.cache_head(replace(known, is_open=entries[0].is_open, as_of=as_of))
             if not entries and known.number == 0:
                 return self.cache_head(replace(known, as_of=as_of))
             as_of = time.monotonic()
@@ -171,6 +172,7 @@ class MongoCollections:
             (two.number, two.previous) == (one.number + 1, one.token) for one, two in pairwise(entries)
         )
         if not joined or any(later.erased is not None for later in entries[1:]):
+            self.drop_head(entry.part)
             raise MovedError
         if len(entries) > 1:
             self.cache_head(entries[-1])

@@ -322,23 +322,38 @@ class MongoReads:
         return size
 
     async def _rows(self, part: str, places: Sequence[str]) -> list[ItemRow]:
-        entry = await self._collections.head(part)
-        if entry.number == 0:
-            return []
         if len(places) == 1:  # one version is of one moment
-            versions = [version async for version in self._at(places, entry, later=True)]
+            entry = await self._collections.head(part)
+            versions = [version async for version in self._at(places, entry, later=True)] if entry.number else []
             newest = max(versions, key=lambda version: version["revision"], default=None)
             return [] if newest is None else [parse_row(newest)]
+        entry, current = await self._start(part)
+        if entry.number == 0:
+            return []
         versions_by_place = {version["place"]: version async for version in self._at(places, entry)}
-        while len(versions_by_place) < len(places) and (later := await self._collections.after(entry)):
-            entry = later[-1]
+        while not (current and len(versions_by_place) == len(places)) and (
+            later := await self._collections.after(entry)
+        ):
+            entry, current = later[-1], True
             await self._renew(versions_by_place, changed_by(later).intersection(places), entry)
         return [parse_row(version) for version in versions_by_place.values()]
+
+    async def _start(self, part: str) -> tuple[BatchRecord, bool]:
+        """Return a record to read from, and whether it was the newest one after this call began.
+
+        A cached one saves a command, as its reader has to look at what came after it anyway.
+        """
+        cached = self._collections.cached_head(part)
+        if cached is not None and cached.number:
+            return cached, False
+        return await self._collections.head(part), True
 
     async def _changes(self, partition: Partition, since: Position | None) -> ChangedRows:
         collections = self._collections
         part = collections.part(partition)
-        entry = await collections.head(part)
+        entry, current = await self._start(part)
+        if not current and not _is_before(since, entry.position):
+            entry = await collections.head(part)
         if since == entry.position:
             return ChangedRows(entry.position, reset=False, rows=(), removed=())
         reset = since is None or since.epoch != entry.epoch or not entry.floor <= since.sequence <= entry.sequence
@@ -364,7 +379,7 @@ class MongoReads:
     async def _scan(self, query: ScanQuery, now: int) -> list[tuple[Cursor, Item]]:
         collections = self._collections
         part = collections.part(query.partition)
-        entry = await collections.head(part)
+        entry, _ = await self._start(part)
         if entry.number == 0:
             return []
         start = None if query.after is None else order_key(part, query.after)
@@ -449,6 +464,11 @@ class MongoReads:
             versions.pop(place, None)
         async for version in self._at(changed, entry):
             versions[version["place"]] = version
+
+
+def _is_before(since: Position | None, position: Position) -> bool:
+    """Return whether there are changes between *since* and *position*, or all that *position* has are read."""
+    return since is None or (since.epoch == position.epoch and since.sequence < position.sequence)
 
 
 def changed_by(entries: Iterable[BatchRecord]) -> set[str]:
