@@ -23,7 +23,7 @@ from tests.storage.mongodb_world import (
     texts,
 )
 from threadkeep.storage.interface import Delete, Touch
-from threadkeep.storage.mongodb import commits
+from threadkeep.storage.mongodb import records
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.testing.clock import FrozenClock
 
@@ -134,14 +134,14 @@ class TestTooLate:
         self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The number is free again, and the commit is made anew behind what others have written."""
-        monkeypatch.setattr(commits, "GRACE_SECONDS", 0.1)
+        monkeypatch.setattr(records, "GRACE_SECONDS", 0.1)
         writer = Writer(mongodb_url, Trap(signal.SIGSTOP, 5, "before"), first=first_batch, then=second_batch)
         assert writer.wait() == "stopped"
         async with opened(mongodb_url) as storage:
             for number in range(5):
                 await commit(storage, note("a", f"theirs {number}"))
             await storage.commits.drain()
-            while storage.collections._outdated:
+            while storage.folder._outdated:
                 await storage.sweep(now=FrozenClock().now())
             with raw(mongodb_url) as database:
                 assert database["threadkeep_batches"].count_documents({}) == 1

@@ -12,47 +12,35 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
-from cachetools import LRUCache
-from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
+from pymongo.errors import ConnectionFailure, PyMongoError
 
 from threadkeep.errors import ConflictError, StorageUnavailableError
 from threadkeep.ids import new_id
-from threadkeep.observability import log
-from threadkeep.storage.encoding import encode_text
 from threadkeep.storage.interface import MAX_BATCH_OPERATIONS, MAX_CHANGE_LOG_ROWS, Partition, Position
 from threadkeep.storage.mongodb.documents import (
     MAX_COMMAND_IDS,
-    PART_CHARACTERS,
     BatchRecord,
     Document,
-    any_of,
     any_place,
     chunked,
-    chunked_by_size,
     encode_partition,
-    entries_query,
-    entry_id,
     everything_query,
     feed_key,
     is_folded,
     packed_places,
     packed_versions,
-    parse_entry,
     parse_row,
     place_key,
     to_notes,
-    to_part,
     to_version,
 )
+from threadkeep.storage.mongodb.records import MongoCollections, RecordFolder
 from threadkeep.storage.rows import (
     NO_PATHS,
     CommitPlan,
@@ -65,252 +53,11 @@ from threadkeep.storage.rows import (
     plan_commit,
 )
 
-GRACE_SECONDS: Final = 60.0
-"""How long a batch record stays when it is no longer the newest."""
-
 _RETRY_SECONDS: Final = 30.0
 """How long a commit is retried while other processes are first."""
 
 _MAX_PAUSE_SECONDS: Final = 0.05
-_CACHED_HEADS: Final = 10_000
-_PRUNED_AT_ONCE: Final = 8
-_WITHOUT_LISTS: Final = {"wrote": False, "ended": False}
 _STATE_FIELDS: Final = dict.fromkeys(("namespace", "key", "epoch", "pending", *RowState._fields), True)
-
-
-class MovedError(Exception):
-    """The records read now do not continue those read before: read again from the start."""
-
-
-@dataclass(slots=True)
-class _OutdatedRecords:
-    """Records before *number* may be deleted at *due*; those before *newest* a while later."""
-
-    number: int
-    due: float
-    newest: int
-
-
-class MongoCollections:
-    """The collections of the deployment with *key_prefix*.
-
-    Args:
-        database: The database of the collections.
-        key_prefix: The deployment's.
-
-    Attributes:
-        birth: The epoch of partitions that were never erased.
-    """
-
-    def __init__(self, database: AsyncDatabase[Document], *, key_prefix: str, birth: str) -> None:
-        self.prefix: Final = encode_text(key_prefix)
-        self.birth: Final = birth
-        self.batches = database["threadkeep_batches"]
-        self.items = database["threadkeep_items"]
-        self._heads: LRUCache[str, BatchRecord] = LRUCache(_CACHED_HEADS)
-        self._outdated: OrderedDict[str, _OutdatedRecords] = OrderedDict()
-
-    def part(self, partition: Partition) -> str:
-        """Return the key of *partition*."""
-        return to_part(self.prefix, partition.digest)
-
-    def cached_head(self, part: str) -> BatchRecord | None:
-        """Return the newest record that this process knows, if that is recent; it may not be the newest any more."""
-        entry = self._heads.get(part)
-        return entry if entry is not None and time.monotonic() - entry.as_of < GRACE_SECONDS / 4 else None
-
-    def cache_head(self, entry: BatchRecord) -> BatchRecord:
-        """Cache *entry* as the newest record."""
-        self._heads[entry.part] = entry
-        return entry
-
-    def drop_head(self, part: str) -> None:
-        """Drop the cached head of a partition."""
-        self._heads.pop(part, None)
-
-    async def head(self, part: str) -> BatchRecord:
-        """Return the newest record of a partition; with its lists if it is open.
-
-        If this process has cached it recently, it reads that record and the next number, which cannot have been
-        used and deleted in the meantime.
-        """
-        as_of = time.monotonic()
-        known = self._heads.get(part)
-        if known is not None and as_of - known.as_of < GRACE_SECONDS / 2:
-            numbers = [entry_id(part, number) for number in (known.number, known.number + 1)]
-            cursor = self.batches.find({"partition": part, "_id": {"$in": numbers}}, _WITHOUT_LISTS)
-            entries = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
-            if [(entry.number, entry.token) for entry in entries] == [(known.number, known.token)]:
-                # Nothing else of a newest record changes, and one that is still open was cached with its lists.
-                return self.cache_head(replace(known, is_open=entries[0].is_open, as_of=as_of))
-            if not entries and known.number == 0:
-                return self.cache_head(replace(known, as_of=as_of))
-            as_of = time.monotonic()
-        steps = [{"$sort": {"_id": -1}}, {"$limit": 1}, {"$project": _WITHOUT_LISTS}]
-        newest = [parse_entry(document, as_of=as_of) for document in await self._entries(part, *steps)]
-        if not newest:
-            return self.cache_head(BatchRecord(part, 0, "", "", self.birth, 0, as_of=as_of))
-        return self.cache_head(await self._with_lists(newest[0]))
-
-    async def after(self, entry: BatchRecord) -> list[BatchRecord]:
-        """Return the records after *entry*, with their lists; none if it is still the newest.
-
-        Raises:
-            MovedError: They do not continue it: some were deleted, or the partition was erased.
-        """
-        as_of = time.monotonic()
-        if as_of - entry.as_of < GRACE_SECONDS / 2:
-            query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number + 1)}
-            if await self.batches.find_one(query, {"_id": True}) is None:
-                return []
-        documents = await self._entries(entry.part, {"$sort": {"_id": 1}}, first=entry.number)
-        entries = [parse_entry(document, as_of=as_of) for document in documents]
-        if entry.number == 0:
-            entries.insert(0, entry)
-        joined = bool(entries) and (entries[0].number, entries[0].token) == (entry.number, entry.token)
-        joined = joined and all(
-            (two.number, two.previous) == (one.number + 1, one.token) for one, two in pairwise(entries)
-        )
-        if not joined or any(later.erased is not None for later in entries[1:]):
-            self.drop_head(entry.part)
-            raise MovedError
-        if len(entries) > 1:
-            self.cache_head(entries[-1])
-        return entries[1:]
-
-    async def prepare(self, documents: Iterable[Document]) -> None:
-        """Insert versions and notes, which no reader sees before their record exists."""
-        for chunk in chunked_by_size(documents):
-            await self.items.insert_many(chunk, ordered=False)
-
-    async def discard(self, entry: BatchRecord) -> None:
-        """Delete what was prepared for a record that was not inserted."""
-        for ids in chunked(entry.prepared, MAX_COMMAND_IDS):
-            await self.items.delete_many({"partition": entry.part, "_id": any_of(ids)})
-
-    async def decide(self, entry: BatchRecord, *, as_of: float) -> bool:
-        """Insert *entry*; return whether it got its number, or another writer did.
-
-        Args:
-            entry: A record with an unused token.
-            as_of: When the previous record was known to be the newest.
-
-        Raises:
-            StorageUnavailableError: The outcome is unknown; the commit may have been applied.
-        """
-        document = entry.document(self.prefix)
-        try:
-            won = await self._insert(document, again=False)
-        except ConnectionFailure:  # it may have arrived; its token makes it repeatable
-            won = await self._insert(document, again=True)
-        if won and time.monotonic() - as_of > GRACE_SECONDS / 2:
-            won = await self._confirm(entry)
-        return won
-
-    async def fold(self, entry: BatchRecord) -> None:
-        """Make an open record part of the items. Any process may do it, at any time and repeatedly.
-
-        New versions become visible before those that they replace are deleted, so every search in between finds
-        an existing item.
-        """
-        if entry.erased is not None:
-            await self._delete_erased(entry)
-        part = entry.part
-        for ids in chunked(entry.prepared, MAX_COMMAND_IDS):
-            await self.items.update_many({"partition": part, "_id": any_of(ids)}, {"$unset": {"pending": ""}})
-        for ids in chunked(entry.replaced, MAX_COMMAND_IDS):
-            await self.items.delete_many({"partition": part, "_id": any_of(ids)})
-        if entry.trimmed:
-            old = {"$gt": part, "$lte": feed_key(part, entry.floor)}
-            await self.items.delete_many({"partition": part, "feed": old, "gone": {"$exists": True}})
-        await self.batches.update_one(
-            {"partition": part, "_id": entry_id(part, entry.number), "token": entry.token}, {"$unset": {"open": ""}}
-        )
-        known = self._heads.get(part)
-        if known is not None and known.token == entry.token:
-            self.cache_head(replace(known, is_open=False))
-        self._outdate(part, entry.number)
-        await self.prune(_PRUNED_AT_ONCE)
-
-    async def fold_open(self) -> None:
-        """Fold the open records of other processes."""
-        left = await self.batches.find({"open": self.prefix}, {"_id": True}).to_list()
-        for document in left:
-            entry = await self.head(document["_id"][:PART_CHARACTERS])
-            # One below the newest is of a writer that was much too late; that writer reports it.
-            if entry.is_open and entry_id(entry.part, entry.number) == document["_id"]:
-                await self.fold(entry)
-
-    async def prune(self, most: int) -> None:
-        """Delete old records of up to *most* partitions."""
-        for part, outdated in list(islice(self._outdated.items(), most)):
-            if outdated.due > time.monotonic():
-                return
-            if self._outdated.get(part) is not outdated:  # another call deleted it in the meantime
-                continue
-            del self._outdated[part]
-            if outdated.newest > outdated.number:
-                self._outdate(part, outdated.newest)
-            old = {"$gte": part, "$lt": entry_id(part, outdated.number)}
-            await self.batches.delete_many({"partition": part, "_id": old})
-
-    def _outdate(self, part: str, number: int) -> None:
-        """Schedule the deletion of records before *number*."""
-        known = self._outdated.get(part)
-        if known is None:
-            self._outdated[part] = _OutdatedRecords(number, time.monotonic() + GRACE_SECONDS, number)
-        else:
-            known.newest = max(known.newest, number)
-
-    async def _entries(self, part: str, *steps: Document, first: int = 0) -> list[Document]:
-        """Return the records of a partition from number *first* on, as *steps* of a pipeline arrange them.
-
-        It is a pipeline because a server without an index for a range of ``_id`` in a ``find`` has one here.
-        """
-        cursor = await self.batches.aggregate([{"$match": entries_query(part, first=first)}, *steps])
-        return await cursor.to_list()
-
-    async def _with_lists(self, entry: BatchRecord) -> BatchRecord:
-        if not entry.is_open:
-            return entry
-        query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
-        document = await self.batches.find_one(query)
-        return entry if document is None else parse_entry(document, as_of=entry.as_of)
-
-    async def _insert(self, document: Document, *, again: bool) -> bool:
-        try:
-            await self.batches.insert_one(document)
-        except DuplicateKeyError:
-            query = {"partition": document["partition"], "_id": document["_id"]}
-            there = await self.batches.find_one(query, {"token": True})
-            if there is None and again:
-                raise _unknown_outcome() from None
-            return there is not None and there["token"] == document["token"]
-        return True
-
-    async def _confirm(self, entry: BatchRecord) -> bool:
-        """Return whether *entry*, after a long insert, is valid, and not under a number that was used before.
-
-        A writer that inserts after a record has folded it, and only the newest record is folded. So a record with
-        others after it is either folded, or was inserted after its number had been used and deleted.
-        """
-        if not await self._entries(entry.part, {"$limit": 1}, first=entry.number + 1):
-            return True
-        mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
-        document = await self.batches.find_one(mine, {"open": True})
-        if document is None:
-            raise _unknown_outcome()
-        if "open" not in document:
-            return True
-        await self.batches.delete_one(mine)
-        return False
-
-    async def _delete_erased(self, entry: BatchRecord) -> None:
-        """Delete what was erased; of the records before it only the numbers stay, for a minute."""
-        await self.items.delete_many({**everything_query(entry.part), "epoch": entry.erased})
-        before = {"$gte": entry.part, "$lt": entry_id(entry.part, entry.number)}
-        names = {"kind": "", "parts": "", "wrote": "", "ended": ""}
-        await self.batches.update_many({"partition": entry.part, "_id": before}, {"$unset": names})
 
 
 @dataclass(slots=True)
@@ -340,14 +87,15 @@ class MongoCommits:
 
     Args:
         collections: Its collections.
+        folder: Folds its records.
         now: Returns the time in microseconds.
     """
 
-    def __init__(self, collections: MongoCollections, now: Callable[[], int]) -> None:
+    def __init__(self, collections: MongoCollections, folder: RecordFolder, now: Callable[[], int]) -> None:
         self._collections = collections
+        self._folder = folder
         self._now = now
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._folding: dict[str, asyncio.Task[None]] = {}
 
     async def commit(self, batch: EncodedBatch) -> Position:
         """Apply *batch*; its record may still be folded when this returns."""
@@ -378,9 +126,9 @@ class MongoCommits:
 
         entry = await self.advance(part, decision)
         if entry is not None:
-            await self._folded(part)
+            await self._folder.folded(part)
             if (again := await self._collections.head(part)).is_open:  # folding failed in the background
-                await self._collections.fold(again)
+                await self._folder.fold([again])
         return items
 
     async def expire(self, part: str, versions: Sequence[str], *, now: int) -> int:
@@ -422,7 +170,7 @@ class MongoCommits:
 
             self._collections.drop_head(part)  # the newest record decides, and it must be folded
             await self.advance(part, decision)
-            await self._folded(part)
+            await self._folder.folded(part)
             for chunk in chunked(documents, MAX_COMMAND_IDS):
                 ids = [document["_id"] for document in chunk]
                 still = {"partition": part, "_id": {"$in": ids}, "pending": {"$exists": True}}
@@ -453,7 +201,7 @@ class MongoCommits:
                     return None
                 entry = await self._insert_record(head, plan)
                 if entry is not None:
-                    self._folding[part] = asyncio.create_task(self._fold(entry), name="threadkeep-mongodb-fold")
+                    self._folder.add(entry)
                     return entry
                 lost += 1
                 await asyncio.sleep(random.uniform(0, min(lost * 0.002, _MAX_PAUSE_SECONDS)))  # noqa: S311 - a pause
@@ -462,16 +210,16 @@ class MongoCommits:
 
     async def drain(self) -> None:
         """Wait until every record of this process is folded."""
-        await asyncio.gather(*self._folding.values())
+        await self._folder.drain()
 
     async def _closed_head(self, part: str) -> BatchRecord:
         """Return the newest known record, folded; if it is outdated, the insert fails."""
-        await self._folded(part)
+        await self._folder.folded(part)
         head = self._collections.cached_head(part) or await self._collections.head(part)
         if head.is_open:
             head = await self._collections.head(part)
             if head.is_open:
-                await self._collections.fold(head)
+                await self._folder.fold([head])
                 head = replace(head, is_open=False)
         return head
 
@@ -509,20 +257,6 @@ class MongoCommits:
             return collections.cache_head(replace(entry, as_of=as_of))
         await collections.discard(entry)
         return None
-
-    async def _fold(self, entry: BatchRecord) -> None:
-        """Fold *entry* after its commit returned; if that fails, the next writer or reader folds it."""
-        try:
-            await self._collections.fold(entry)
-        except PyMongoError as error:
-            log.warning("A commit is not folded yet (%s); the next writer folds it", type(error).__name__)
-        finally:
-            self._folding.pop(entry.part, None)
-
-    async def _folded(self, part: str) -> None:
-        task = self._folding.get(part)
-        if task is not None:
-            await asyncio.wait([task])
 
     async def _read_states(self, head: BatchRecord, changes: Sequence[RowChange]) -> dict[RowKey, tuple[RowState, str]]:
         """Return the stored rows that *changes* name, with the ids of their versions."""
@@ -602,8 +336,3 @@ def _row_key(version: Document) -> RowKey:
 
 def _touch(revision: int, expires_at: int | None) -> Callable[[ItemRow], ItemRow]:
     return lambda row: row._replace(revision=revision, expires_at=expires_at)
-
-
-def _unknown_outcome() -> StorageUnavailableError:
-    msg = "The commit timed out and its outcome is unknown: read the items again and retry."
-    return StorageUnavailableError(msg)

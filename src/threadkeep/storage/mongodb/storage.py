@@ -3,7 +3,7 @@
 A commit is one insert into ``threadkeep_batches``; its ``_id`` is the partition and a number, so the unique
 index admits one writer, and the others decide again. What the commit writes was inserted before, invisible
 to readers, and becomes part of the items afterwards, by this process or another one.
-``documents`` describes the collections, ``commits`` why this is correct.
+``documents`` describes the collections, ``commits`` why this is correct; ``records`` reads and folds batch records.
 
 MongoDB does not promise that a long read is of one moment, so :class:`MongoReads` reads the newest batch record, the
 items, and the records that came in the meantime. If there are any, it reads the items that they name again.
@@ -42,7 +42,7 @@ from threadkeep.storage.mongodb.client import (
     mongo_errors,
     prepare_database,
 )
-from threadkeep.storage.mongodb.commits import MongoCollections, MongoCommits, MovedError
+from threadkeep.storage.mongodb.commits import MongoCommits
 from threadkeep.storage.mongodb.documents import (
     MAX_COMMAND_IDS,
     PART_CHARACTERS,
@@ -58,6 +58,7 @@ from threadkeep.storage.mongodb.documents import (
     place_key,
     shows,
 )
+from threadkeep.storage.mongodb.records import MongoCollections, MovedError, RecordFolder
 from threadkeep.storage.rows import EncodedBatch, ItemRow, RowKey, is_alive, parse_partition
 
 T = TypeVar("T")
@@ -125,8 +126,9 @@ class MongoStorage(StorageBase):
                 raise
         self._client: AsyncMongoClient[Document] = client
         self.collections = MongoCollections(database, key_prefix=self._key_prefix, birth=birth)
-        self.commits = MongoCommits(self.collections, self._now)
-        self._reads = MongoReads(self.collections)
+        self.folder = RecordFolder(self.collections)
+        self.commits = MongoCommits(self.collections, self.folder, self._now)
+        self._reads = MongoReads(self.collections, self.folder)
 
     async def _close(self) -> None:
         await self._calls.drain()
@@ -162,7 +164,7 @@ class MongoStorage(StorageBase):
 
     async def _list_namespaces(self, match: Sequence[NamespaceMatch], *, now: int) -> Iterable[str]:
         async def read() -> set[str]:
-            await self.collections.fold_open()
+            await self.folder.fold_open()
             query = self._unexpired(now)
             query["namespace"] = _namespace_condition(match)
             steps = [{"$match": query}, {"$group": {"_id": "$namespace"}}]
@@ -192,7 +194,7 @@ class MongoStorage(StorageBase):
     async def _sweep(self, now: int, *, orphaned: int) -> int:
         """Delete items that expired by *now* and items prepared before *orphaned*; return how many expired."""
         collections = self.collections
-        await collections.fold_open()
+        await self.folder.fold_open()
         swept = 0
         while True:
             query = {"prefix": collections.prefix, "expires_at": {"$lte": now}, "pending": None}
@@ -210,7 +212,7 @@ class MongoStorage(StorageBase):
             if read < MAX_BATCH_OPERATIONS or swept == before:
                 break
         await self.commits.clear_up(before=orphaned)
-        await collections.prune(MAX_COMMAND_IDS)
+        await self.folder.prune(MAX_COMMAND_IDS)
         return swept
 
     async def _run(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -246,8 +248,9 @@ class _ScanState:
 class MongoReads:
     """Reads of one deployment, each of one moment if it reads one partition."""
 
-    def __init__(self, collections: MongoCollections) -> None:
+    def __init__(self, collections: MongoCollections, folder: RecordFolder) -> None:
         self._collections = collections
+        self._folder = folder
 
     async def rows(self, part: str, places: Sequence[str]) -> list[ItemRow]:
         """Return the rows with the keys *places*, expired ones included."""
@@ -264,7 +267,7 @@ class MongoReads:
     async def due(self, kind: str, *, now: int, limit: int) -> list[tuple[Partition, ItemRow]]:
         """Return up to *limit* unexpired rows with due work, longest due first."""
         collections = self._collections
-        await collections.fold_open()
+        await self._folder.fold_open()
         query = {"prefix": collections.prefix, "pending": None, "due_kind": kind, "due_at": {"$lte": now}}
         order = {"$sort": {"due_at": 1, "namespace": 1, "key": 1}}
         size = min(limit, _MAX_LIMIT)
@@ -300,7 +303,7 @@ class MongoReads:
     async def stats(self) -> Stats:
         """Return how much there is; the size includes the batch records."""
         collections = self._collections
-        await collections.fold_open()
+        await self._folder.fold_open()
         query = {"prefix": collections.prefix, "namespace": {"$exists": True}, "pending": None}
         items = await collections.items.count_documents(query)
         steps = [
