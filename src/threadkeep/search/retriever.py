@@ -490,21 +490,12 @@ class Retriever:
             self._cache.add(entry)
             if self._telemetry is not None:
                 self._telemetry.count("index.loaded")
-        if entry.idle and await self._is_current(entry):
-            return entry  # the common case
+        if entry.idle and self._current_snapshot(entry) is not None:
+            return entry  # the common case of a storage that tells without I/O
         # A round that has begun may have read before this call; the next one is shared by all waiting callers,
         # and goes on if this caller gives up.
         await self._round(entry).wait()
         return entry
-
-    async def _is_current(self, entry: CachedIndex) -> bool:
-        if self._telling is not None:
-            return self._current_snapshot(entry) is not None
-        published = entry.published
-        if published is None or self._expired(published.snapshot):
-            return False
-        changes = await self._storage.changes(entry.partition, published.position)
-        return changes.position == published.position == entry.position and not changes.reset
 
     def _round(self, entry: CachedIndex) -> SharedTask[None]:
         """Return the next round of reading changes, which has not begun yet."""
