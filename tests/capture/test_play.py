@@ -172,7 +172,6 @@ def test_what_others_think_and_what_was_not_so_is_no_fact(sentence: str):
         ("also im 67 and retired", "im 67 and retired"),
         (BARE, BARE),
         ("Keep in mind I'm colour blind", "I'm colour blind"),
-        ("Hola, soy Pablo y vivo en Valencia.", "soy Pablo y vivo en Valencia."),
     ],
 )
 def test_statements_of_everyday_talk(sentence: str, statement: str):

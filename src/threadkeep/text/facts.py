@@ -13,15 +13,15 @@ what is in doubt is left to the episode.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Final, NamedTuple
 
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
-from threadkeep.text.sentences import QUOTATION
+from threadkeep.text.sentences import QUOTATION, SUBJECT_IN_VERB, Clause, split_clauses
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
 
@@ -157,8 +157,6 @@ _REQUEST_TAIL: Final = re.compile(
     r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
     r"|i(?:'d| would) (?:like|love|appreciate) (?:you|some help|your|help|to know|advice)|i need (?:you|help|your|some help|advice)|i want to (?:know|make sure|ask|understand)\b|i want you\b|does (?:that|this|it)\b|right\?|ok\?).*$"
 )
-_CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|im|ive|my|we|we're|our)\b)", re.IGNORECASE)
-
 _QUESTION: Final = re.compile(
     r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can(?!'t wait\b)|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
     r"|aren't|don't (?:you|we|they)|doesn't|didn't|won't|wouldn't|couldn't|any (?:idea|chance|tips)|anyone|wdyt)\b|^have (?:you|i|we|they)\b"
@@ -309,8 +307,8 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     part of the person's own words.
     """
     text = _trimmed(plain(sentence))
-    clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
-    if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0])):
+    clauses = split_clauses(text)
+    if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0].text)):
         return ()
     standing = _worth_keeping(clauses) if len(clauses) > 1 else ()
     if standing and len(standing) == len(clauses):
@@ -320,11 +318,15 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     if len(clauses) > 1:
         return standing if _is_nearly_kept(text) and not _refused(straight(text)) else ()
     said = _without_lead(plain(sentence))[0]
-    return _worth_keeping(_first_and_own_part(said))[:1] if _is_nearly_kept(said) else ()
+    parts = [Clause(part, part) for part in _first_and_own_part(said)] if _is_nearly_kept(said) else []
+    return _worth_keeping(parts)[:1]
 
 
-def _worth_keeping(parts: Iterable[str]) -> tuple[Statement, ...]:
-    return tuple(Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE)
+_text_of: Final[Callable[[Clause], str]] = attrgetter("text")
+
+
+def _worth_keeping(parts: Iterable[Clause]) -> tuple[Statement, ...]:
+    return tuple(Statement(part.text, score) for part in parts if (score := _score(part.whole)) >= MIN_SCORE)
 
 
 def _is_nearly_kept(text: str) -> bool:
@@ -334,8 +336,7 @@ def _is_nearly_kept(text: str) -> bool:
 
 def clauses(sentence: str) -> list[str]:
     """Return *sentence* without greeting and request, and, where it has several clauses, each of them."""
-    text = _trimmed(plain(sentence))
-    return [said for clause in _CLAUSES.split(text) if (said := clause.strip(" ,;"))]
+    return [*map(_text_of, split_clauses(_trimmed(plain(sentence))))]
 
 
 def asserts(clause: str) -> bool:
@@ -421,6 +422,7 @@ def _outside_and_own(said: str) -> tuple[str, str]:
 
 def _is_sized(said: str) -> bool:
     count = len(said.split()) + said.count("'") + unspaced(said)  # "I'm vegan" has three
+    count += SUBJECT_IN_VERB.match(said) is not None
     return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
 
 

@@ -472,7 +472,7 @@ _STATEMENTS: Final = re.compile(
     )"""
 )
 _REFUSED: Final = re.compile(
-    r"""(?ix)^(?:wie|was|wann|wo|warum|wer|kannst|können|comment|quand|pourquoi|qui|peux|pouvez|cómo|qué|cuándo|dónde|por\ qué|puedes|como\ (?:posso|faço)|quando|onde|porque|pode|dove|perché|puoi)\b
+    r"""(?ix)^(?:si(?=\ )|falls|wie|was|wann|wo|warum|wer|kannst|können|comment|quand|pourquoi|qui|peux|pouvez|cómo|qué|cuándo|dónde|por\ qué|puedes|como\ (?:posso|faço)|quando|onde|porque|pode|dove|perché|puoi)\b
     | \b(?:vielleicht|wenn\ ich|würde|könnte|peut-être|si\ je|j'aimerais|pourrais|quizás|si\ yo|talvez|se\ eu|gostaria|forse|se\ io|vorrei)\b
     | \b(?:sagt|sagte|gesagt|behauptet|meint|gemeint|findet|glaubt|denkt|angeblich|angenommen|a\ dit|croit\ que|pense\ que|dijo|dice|cree\ que|piensa\ que|disse|acha\ que|crede\ che|pensa\ che)\b"""
 )
