@@ -38,7 +38,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store get": (12, 41),
     "checkpoint put": (15, 100),
     "checkpoint get": (13, 97),
-    "command: memories list": (28, 403),
+    "command: memories list": (29, 403),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6

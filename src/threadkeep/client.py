@@ -217,7 +217,7 @@ class Threadkeep(TurnOperations):
     @cached_property
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
         """LangGraph's checkpointer for threads; ``None`` under a LangGraph server, which brings its own."""
-        saver, source = self._app.checkpointer, self.owner_source
+        saver, source = self._app.threads.checkpointer, self.owner_source
         if saver is None or source is None:
             return saver
         if self.locked_to is not None:

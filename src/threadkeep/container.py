@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
@@ -36,7 +36,6 @@ from threadkeep.registry import (
     create_erasure_receipts,
     create_kinds,
     create_postgres_pool,
-    create_thread_storage,
     parse_limits,
     parse_memory_rules,
     parse_prices,
@@ -44,14 +43,13 @@ from threadkeep.registry import (
 from threadkeep.services import Health, Services
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
+from threadkeep.thread_access import ThreadAccess
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.capture.extractors import Extractor
     from threadkeep.checkpoints.codec import AllowedType
-    from threadkeep.checkpoints.directory import ThreadOwners
-    from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
@@ -141,6 +139,7 @@ class Container:
         for parse in (partial(parse_memory_rules, kinds=kinds.names), parse_prices, parse_limits):
             parse(settings)  # an invalid setting fails here, not in a turn
         create_erasure_receipts(settings, self.storage)
+        self.threads = ThreadAccess(self)
         self.services = Services(
             settings,
             self.storage,
@@ -151,9 +150,9 @@ class Container:
             telemetry=self.telemetry,
             connect=self.connect,
             event_loop=self.event_loop,
-            thread_storage=self.thread_storage,
-            thread_messages=self._messages,
-            erase_threads=self._erase_threads,
+            thread_storage=self.threads.storage,
+            thread_messages=self.threads.messages,
+            erase_threads=self.threads.erase,
             postgres_pool=self.postgres_pool,
             profile=DEFAULT_SLOTS if self.profile is None else self.profile,
             kinds=kinds,
@@ -176,21 +175,6 @@ class Container:
 
         return self.storage if isinstance(self.storage, EncryptedStorage) else None
 
-    async def encrypted_threads(self) -> EncryptedStorage | None:
-        """Return the storage of the threads, connected, if it is encrypted and not that of the memories; else None.
-
-        It is not created. Runs in the event loop.
-        """
-        if not (self.settings.sealed or self.settings.checkpoint_key):
-            return None
-        from threadkeep.storage.encryption.storage import EncryptedStorage
-
-        path, storage = self.settings.thread_path, self.thread_storage
-        if storage is self.storage or not isinstance(storage, EncryptedStorage) or (path and not path.exists()):
-            return None
-        await storage.connect()
-        return storage
-
     @property
     def backend(self) -> Storage:
         """The storage without its encryption."""
@@ -201,93 +185,6 @@ class Container:
         """Whether turns are learnt from."""
         return self.settings.capture != "off"
 
-    @cached_property
-    def checkpointer(self) -> ThreadkeepCheckpointer | None:
-        """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
-        if self.settings.under_langgraph_server:
-            return None
-        from threadkeep.checkpoints.leases import LeaseTerms
-        from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-
-        settings = self.settings
-        saver = ThreadkeepCheckpointer(
-            self.thread_storage,
-            loop=self.event_loop,
-            clock=self.clock,
-            timeout=settings.checkpoint_timeout,
-            connect=self._connect_thread_storage,
-            allowed_types=self.allowed_types,
-            terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
-            move_in=self._move_in,
-            ttl=settings.checkpoint_ttl,
-            telemetry=self.telemetry,
-        )
-        self.closers.append(saver.aclose)
-        return saver
-
-    @property
-    def _move_in(self) -> MoveIn | None:
-        if self.threads_from is None:
-            return None
-        from threadkeep.transfer.threads import ThreadSource
-
-        return ThreadSource(self.threads_from, owner_key=self.owner_key).move_in
-
-    async def _connect_thread_storage(self) -> None:
-        """Connect the storage of the threads, and move in those of an earlier version."""
-        from threadkeep.transfer.earlier_threads import find_earlier, move_in
-
-        earlier = await asyncio.to_thread(find_earlier, self.settings)
-        if self.thread_storage is self.storage:
-            await self.connect()
-        else:
-            await self.thread_storage.connect()
-        if earlier is None or self.checkpointer is None:
-            return
-        keys = self.settings.checkpoint_key
-        await self.storage.connect()
-        moving = self.checkpointer.connected()
-        text = keys.get_secret_value() if keys else None
-        await move_in(earlier, moving, self.storage, keys=text, key_prefix=self.settings.store_key_prefix)
-
-    @cached_property
-    def thread_owners(self) -> ThreadOwners:
-        """The owners of threads; their checkpoints may be kept by another saver."""
-        if self.checkpointer is not None:
-            return self.checkpointer.owners
-        from threadkeep.checkpoints.directory import ThreadOwners
-        from threadkeep.checkpoints.thread_store import Threads
-
-        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout)
-        return ThreadOwners(threads, self.services.thread_directory)
-
-    async def bind_thread(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
-        """Bind a thread of another saver to *owner*. Runs in the event loop.
-
-        Raises:
-            OwnerMismatchError: It belongs to another owner.
-            PartitionErasedError: The owner was erased since *epoch*.
-        """
-        owners = await self.connect_threads()
-        await owners.bind(thread_id, owner, epoch=epoch if self.thread_storage is self.storage else None)
-
-    async def connect_threads(self) -> ThreadOwners:
-        """Return the owners of threads, connected. Runs in the event loop."""
-        await self.connect()
-        if self.thread_storage is not self.storage:
-            await self.thread_storage.connect()
-        return self.thread_owners
-
-    @cached_property
-    def thread_storage(self) -> Storage:
-        """The storage of the threads: the memories', unless the settings name another one."""
-        if self.settings.under_langgraph_server:
-            return self.storage
-        storage = create_thread_storage(self.settings, self.storage, self.clock)
-        if storage is not self.storage:
-            self.closers.insert(0, storage.close)
-        return storage
-
     async def ready(self) -> Health:
         """Connect the storage, and the checkpointer if it is in use or named by a setting, and load the embedder.
 
@@ -295,11 +192,11 @@ class Container:
             StorageError: One of them cannot be used; the message says why.
         """
         await self.event_loop.run(self.ask(self.storage))
-        in_use = self.settings.checkpoint_type is not None or "checkpointer" in vars(self)
-        if in_use and self.checkpointer is not None:  # otherwise the application may have its own
-            await self.checkpointer.connect()
-            if self.thread_storage is not self.storage:
-                await self.event_loop.run(self.ask(self.thread_storage))
+        in_use = self.settings.checkpoint_type is not None or "checkpointer" in vars(self.threads)
+        if in_use and self.threads.checkpointer is not None:  # otherwise the application may have its own
+            await self.threads.checkpointer.connect()
+            if self.threads.storage is not self.storage:
+                await self.event_loop.run(self.ask(self.threads.storage))
         degraded = await self.event_loop.run(self.warm())
         embedder = self.embedder
         return Health(
@@ -478,64 +375,6 @@ class Container:
         self.event_loop.close()
         CLOSED_AT_EXIT.discard(self)
 
-    async def _messages(self, owner: Owner, thread_id: str, *, scoped: bool) -> AsyncIterator[dict[str, Any]]:
-        """Yield the messages of a thread as *owner* has it, oldest first."""
-        if self.checkpointer is None:
-            return
-        from threadkeep.models.langchain import plain_messages
-
-        view = self.checkpointer.scoped(owner) if scoped else self.checkpointer
-        if not scoped and await view.run(view.maintenance.owner_of(thread_id)) != owner.label:
-            return
-        found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
-        held: Any = None if found is None else found.checkpoint["channel_values"].get("messages")
-        for message in plain_messages(held or ()):
-            yield {
-                "thread_id": thread_id,
-                "message_id": message.message_id,
-                "role": message.role,
-                "text": message.text,
-            }
-
-    async def _erase_threads(self, owner: Owner) -> Sequence[str]:
-        """Erase the threads of *owner*, also those from before threads had a storage of their own."""
-        if self.checkpointer is None:
-            return ()
-        erased = [*await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))]
-        from threadkeep.checkpoints.directory import ThreadDirectory
-        from threadkeep.checkpoints.maintenance import erase_threads
-        from threadkeep.checkpoints.thread_store import Threads
-
-        async with self.earlier_thread_storages() as storages:
-            for storage in storages:
-                threads = Threads(storage, self.clock, timeout=self.settings.checkpoint_timeout)
-                erased += await erase_threads(threads, ThreadDirectory(storage, self.clock), owner)
-                if storage is not self.storage:  # which is erased as a whole afterwards
-                    await storage.erase(owner.partition)
-                    await storage.scrub(rewrite=True)
-        return tuple(dict.fromkeys(erased))
-
-    @asynccontextmanager
-    async def earlier_thread_storages(self) -> AsyncGenerator[list[Storage]]:
-        """Give the storages, connected, where threads were before they had a key or a place of their own.
-
-        Runs in the event loop.
-        """
-        if self.thread_storage is self.storage:
-            yield []
-            return
-        await self.storage.connect()
-        keyless = self.settings.model_copy(update={"checkpoint_key": None})
-        plain = create_thread_storage(keyless, self.storage, self.clock)
-        if self.settings.checkpoint_key is None or plain is self.storage:
-            yield [self.storage]
-            return
-        await plain.connect()
-        try:
-            yield [self.storage, plain]
-        finally:
-            await plain.close()
-
     async def _start(self) -> Services:
         await self.storage.connect()
         if self.sealed is None:
@@ -550,12 +389,8 @@ class Container:
 
     async def _finish_erasures(self) -> None:
         """Finish the erasings that were interrupted."""
-        from threadkeep.checkpoints.directory import ThreadDirectory
-
         try:
-            owners = dict.fromkeys(await self.services.thread_directory.unfinished())
-            if self.thread_storage is not self.storage:  # the mark is in both until each is erased
-                owners |= dict.fromkeys(await ThreadDirectory(self.storage, self.clock).unfinished())
+            owners = await self.threads.unfinished_erasures()
             for owner in owners:
                 await self.services.erasure.erase(owner)
         except StorageError as error:  # the next start does it
@@ -590,9 +425,10 @@ class Container:
         services = self.services
 
         async def expired() -> None:
-            if self.settings.checkpoint_ttl is not None and self.checkpointer is not None:
+            if self.settings.checkpoint_ttl is not None and self.threads.checkpointer is not None:
                 self.telemetry.count(
-                    "threads.expired", await self.checkpointer.run(self.checkpointer.maintenance.expire())
+                    "threads.expired",
+                    await self.threads.checkpointer.run(self.threads.checkpointer.maintenance.expire()),
                 )
 
         rounds = {

@@ -198,8 +198,8 @@ class ProcessMonitor:
     def __post_init__(self) -> None:
         app = self.app
         self.storage = self.threads = StorageProbe(lambda: app.ask(app.storage))
-        if app.checkpointer is not None and app.thread_storage is not app.storage:
-            self.threads = StorageProbe(lambda: app.ask(app.thread_storage))
+        if app.threads.checkpointer is not None and app.threads.storage is not app.storage:
+            self.threads = StorageProbe(lambda: app.ask(app.threads.storage))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -295,8 +295,8 @@ class Probe:
 async def probe_parts(app: Container) -> list[Probe]:
     """Ask every part of a memory at once; it takes :data:`PROBE_SECONDS` at most."""
     probes = [_probe("storage", app.storage.name, lambda: app.event_loop.run(app.ask(app.storage)))]
-    if app.checkpointer is not None and app.thread_storage is not app.storage:
-        threads = app.thread_storage
+    if app.threads.checkpointer is not None and app.threads.storage is not app.storage:
+        threads = app.threads.storage
         probes.append(_probe("threads", threads.name, lambda: app.event_loop.run(app.ask(threads))))
     if (embedder := app.embedder) is not None:
         probes.append(_probe("embedder", embedder.name, lambda: app.event_loop.run(embedder.embed(["probe"]))))
@@ -390,7 +390,7 @@ def list_data_flows(app: Container, *, addresses: bool = True) -> list[dict[str,
                 "leaves_machine": "yes",
             }
         )
-    saver = app.checkpointer
+    saver = app.threads.checkpointer
     if saver is not None:
         rows.append(
             {

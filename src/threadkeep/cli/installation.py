@@ -482,7 +482,7 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
     from threadkeep.errors import SettingsError, StorageError
 
     try:
-        saver = tk.app.checkpointer
+        saver = tk.app.threads.checkpointer
     except SettingsError as error:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     if saver is None:
@@ -510,7 +510,7 @@ def _unread_threads(tk: Threadkeep) -> list[dict[str, str]]:
     from threadkeep.storage.interface import iterate_partitions
 
     async def count() -> dict[str, int]:
-        async with tk.app.earlier_thread_storages() as storages:
+        async with tk.app.threads.earlier_storages() as storages:
             return {
                 one.location: sum([partition.kind == "thread" async for partition in iterate_partitions(one)])
                 for one in storages

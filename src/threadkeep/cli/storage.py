@@ -536,7 +536,7 @@ def status(data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show whether items are encrypted, where the owners' keys are, and which master key wraps them."""
 
     async def count(tk: Threadkeep) -> dict[str, Any]:
-        encrypted, threads = tk.app.sealed, await tk.app.event_loop.run(tk.app.encrypted_threads())
+        encrypted, threads = tk.app.sealed, await tk.app.event_loop.run(tk.app.threads.encrypted())
         report: dict[str, Any] = {"sealed": encrypted is not None}
         if encrypted is not None:
             report |= await tk.app.call(lambda _: _wrapped_keys(encrypted))
@@ -553,7 +553,7 @@ def rotate(data_dir: DataDir = None, *, json: Json = False) -> None:
     """Wrap the owners' keys, and those of threads, with the first configured master key, while processes run."""
 
     async def rewrap(tk: Threadkeep) -> int:
-        threads = await tk.app.event_loop.run(tk.app.encrypted_threads())
+        threads = await tk.app.event_loop.run(tk.app.threads.encrypted())
         of_threads = 0 if threads is None else await tk.app.event_loop.run(threads.rewrap())
         if threads is not None and tk.app.sealed is None:
             return of_threads
@@ -592,7 +592,7 @@ def check_keys(
     """Decrypt every item, and list those that cannot be decrypted."""
 
     async def verify(tk: Threadkeep) -> VerificationReport:
-        threads = await tk.app.event_loop.run(tk.app.encrypted_threads())
+        threads = await tk.app.event_loop.run(tk.app.threads.encrypted())
         items = _require_encrypted(tk) if threads is None else tk.app.sealed
         if remove:
             confirm(f"Remove every item that does not open, in {location_of(tk)}?", yes=yes)

@@ -257,14 +257,14 @@ def move(data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> N
     from threadkeep.transfer.thread_moves import move_threads
 
     async def moved(tk: Threadkeep) -> list[ThreadMove]:
-        target, loop = tk.app.thread_storage, tk.app.event_loop
+        target, loop = tk.app.threads.storage, tk.app.event_loop
         if target is tk.app.storage:
             return []
         confirm(f"Move the threads from before into {target.name} {target.location}?", yes=yes)
 
         async def each() -> list[ThreadMove]:
-            await tk.app.connect_threads()
-            async with tk.app.earlier_thread_storages() as storages:
+            await tk.app.threads.connect()
+            async with tk.app.threads.earlier_storages() as storages:
                 return [await move_threads(storage, target, tk.app.clock) for storage in storages]
 
         return await loop.run(each())

@@ -195,7 +195,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 return Receipt("nothing")
             if to_bind is not None:  # nothing is learnt from a thread of another owner, or of one who was erased
                 try:
-                    await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
+                    await app.threads.bind(to_bind, turn.owner, seen.epoch if seen else None)
                 except (OwnerMismatchError, PartitionErasedError):
                     return Receipt("nothing")
             note = note_of(services)

@@ -263,7 +263,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     async def _bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
         app = self._tk.app
         try:
-            await app.timeout_budget.wait(app.bind_thread(thread_id, owner, epoch))
+            await app.timeout_budget.wait(app.threads.bind(thread_id, owner, epoch))
         except PartitionErasedError:  # the turn outlives its owner's erasing: nothing of it is kept
             return
         except (StorageError, TimeoutError) as error:  # the turn goes on, and is recorded only once this is known
@@ -358,7 +358,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         app = self._tk.app
 
         async def owner() -> str | None:
-            return await (await app.connect_threads()).owner_of(turn.thread_id or "")
+            return await (await app.threads.connect()).owner_of(turn.thread_id or "")
 
         try:
             return await app.timeout_budget.wait(owner())

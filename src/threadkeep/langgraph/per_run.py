@@ -107,7 +107,7 @@ class PerRunOwnerView:
     @cached_property
     def checkpointer(self) -> PerRunCheckpointer | None:
         """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
-        saver = self._tk.app.checkpointer
+        saver = self._tk.app.threads.checkpointer
         return None if saver is None else PerRunCheckpointer(saver)
 
     @cached_property

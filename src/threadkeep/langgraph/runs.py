@@ -323,7 +323,7 @@ class RunService:
         return owner, named
 
     async def _check(self, thread_id: ThreadId, owner: Owner) -> None:
-        await (await self._app.connect_threads()).check(thread_id, owner)
+        await (await self._app.threads.connect()).check(thread_id, owner)
 
     @asynccontextmanager
     async def _hold_lease(

@@ -557,12 +557,12 @@ class ThreadService:
 
     @property
     def _saver(self) -> ThreadkeepCheckpointer:
-        if self._app.checkpointer is None:
+        if self._app.threads.checkpointer is None:
             msg = (
                 "A LangGraph server keeps its own threads, so tk.threads is not available there: use the server's API."
             )
             raise InvalidInputError(msg)
-        return self._app.checkpointer
+        return self._app.threads.checkpointer
 
 
 def _summary(listed: ListedThread) -> ThreadSummary:

@@ -255,7 +255,7 @@ async def show_privacy(request: Request, user: Reader) -> PrivacyBody:
     return PrivacyBody(
         data_flows=[DataFlowBody.model_validate(row) for row in list_data_flows(app, addresses=False)],
         storage=app.storage.name,
-        thread_storage=app.thread_storage.name,
+        thread_storage=app.threads.storage.name,
         encrypted=app.sealed is not None,
         memory_days=app.settings.store_ttl_minutes / _MINUTES_OF_A_DAY,
         thread_days=app.settings.checkpoint_ttl_minutes / _MINUTES_OF_A_DAY,

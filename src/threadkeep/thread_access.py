@@ -1,0 +1,195 @@
+"""The threads of one memory: their storage, their checkpointer and their owners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from threadkeep.registry import create_thread_storage
+
+if TYPE_CHECKING:
+    from threadkeep.checkpoints.directory import ThreadOwners
+    from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
+    from threadkeep.container import Container
+    from threadkeep.identity import Owner
+    from threadkeep.storage.encryption.storage import EncryptedStorage
+    from threadkeep.storage.interface import Storage
+
+
+class ThreadAccess:
+    """Creates what the threads of *app* are read and written with, each at its first use. Creating it does no I/O."""
+
+    def __init__(self, app: Container) -> None:
+        self._app = app
+
+    @cached_property
+    def checkpointer(self) -> ThreadkeepCheckpointer | None:
+        """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
+        if self._app.settings.under_langgraph_server:
+            return None
+        from threadkeep.checkpoints.leases import LeaseTerms
+        from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+
+        settings = self._app.settings
+        saver = ThreadkeepCheckpointer(
+            self.storage,
+            loop=self._app.event_loop,
+            clock=self._app.clock,
+            timeout=settings.checkpoint_timeout,
+            connect=self._connect_storage,
+            allowed_types=self._app.allowed_types,
+            terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
+            move_in=self._move_in,
+            ttl=settings.checkpoint_ttl,
+            telemetry=self._app.telemetry,
+        )
+        self._app.closers.append(saver.aclose)
+        return saver
+
+    @property
+    def _move_in(self) -> MoveIn | None:
+        if self._app.threads_from is None:
+            return None
+        from threadkeep.transfer.threads import ThreadSource
+
+        return ThreadSource(self._app.threads_from, owner_key=self._app.owner_key).move_in
+
+    async def _connect_storage(self) -> None:
+        """Connect the storage of the threads, and move in those of an earlier version."""
+        from threadkeep.transfer.earlier_threads import find_earlier, move_in
+
+        earlier = await asyncio.to_thread(find_earlier, self._app.settings)
+        if self.storage is self._app.storage:
+            await self._app.connect()
+        else:
+            await self.storage.connect()
+        if earlier is None or self.checkpointer is None:
+            return
+        keys = self._app.settings.checkpoint_key
+        await self._app.storage.connect()
+        moving = self.checkpointer.connected()
+        text = keys.get_secret_value() if keys else None
+        await move_in(earlier, moving, self._app.storage, keys=text, key_prefix=self._app.settings.store_key_prefix)
+
+    @cached_property
+    def owners(self) -> ThreadOwners:
+        """The owners of threads; their checkpoints may be kept by another saver."""
+        if self.checkpointer is not None:
+            return self.checkpointer.owners
+        from threadkeep.checkpoints.directory import ThreadOwners
+        from threadkeep.checkpoints.thread_store import Threads
+
+        threads = Threads(self._app.storage, self._app.clock, timeout=self._app.settings.checkpoint_timeout)
+        return ThreadOwners(threads, self._app.services.thread_directory)
+
+    async def bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
+        """Bind a thread of another saver to *owner*. Runs in the event loop.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        owners = await self.connect()
+        await owners.bind(thread_id, owner, epoch=epoch if self.storage is self._app.storage else None)
+
+    async def connect(self) -> ThreadOwners:
+        """Return the owners of threads, connected. Runs in the event loop."""
+        await self._app.connect()
+        if self.storage is not self._app.storage:
+            await self.storage.connect()
+        return self.owners
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage of the threads: the memories', unless the settings name another one."""
+        if self._app.settings.under_langgraph_server:
+            return self._app.storage
+        storage = create_thread_storage(self._app.settings, self._app.storage, self._app.clock)
+        if storage is not self._app.storage:
+            self._app.closers.insert(0, storage.close)
+        return storage
+
+    async def encrypted(self) -> EncryptedStorage | None:
+        """Return the storage of the threads, connected, if it is encrypted and not that of the memories; else None.
+
+        It is not created. Runs in the event loop.
+        """
+        if not (self._app.settings.sealed or self._app.settings.checkpoint_key):
+            return None
+        from threadkeep.storage.encryption.storage import EncryptedStorage
+
+        path, storage = self._app.settings.thread_path, self.storage
+        if storage is self._app.storage or not isinstance(storage, EncryptedStorage) or (path and not path.exists()):
+            return None
+        await storage.connect()
+        return storage
+
+    async def messages(self, owner: Owner, thread_id: str, *, scoped: bool) -> AsyncIterator[dict[str, Any]]:
+        """Yield the messages of a thread as *owner* has it, oldest first."""
+        if self.checkpointer is None:
+            return
+        from threadkeep.models.langchain import plain_messages
+
+        view = self.checkpointer.scoped(owner) if scoped else self.checkpointer
+        if not scoped and await view.run(view.maintenance.owner_of(thread_id)) != owner.label:
+            return
+        found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
+        held: Any = None if found is None else found.checkpoint["channel_values"].get("messages")
+        for message in plain_messages(held or ()):
+            yield {
+                "thread_id": thread_id,
+                "message_id": message.message_id,
+                "role": message.role,
+                "text": message.text,
+            }
+
+    async def erase(self, owner: Owner) -> Sequence[str]:
+        """Erase the threads of *owner*, also those from before threads had a storage of their own."""
+        if self.checkpointer is None:
+            return ()
+        erased = [*await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))]
+        from threadkeep.checkpoints.directory import ThreadDirectory
+        from threadkeep.checkpoints.maintenance import erase_threads
+        from threadkeep.checkpoints.thread_store import Threads
+
+        async with self.earlier_storages() as storages:
+            for storage in storages:
+                threads = Threads(storage, self._app.clock, timeout=self._app.settings.checkpoint_timeout)
+                erased += await erase_threads(threads, ThreadDirectory(storage, self._app.clock), owner)
+                if storage is not self._app.storage:  # which is erased as a whole afterwards
+                    await storage.erase(owner.partition)
+                    await storage.scrub(rewrite=True)
+        return tuple(dict.fromkeys(erased))
+
+    async def unfinished_erasures(self) -> Sequence[Owner]:
+        """Return the owners whose erasing was interrupted. Runs in the event loop."""
+        from threadkeep.checkpoints.directory import ThreadDirectory
+
+        owners = dict.fromkeys(await self._app.services.thread_directory.unfinished())
+        if self.storage is not self._app.storage:  # the mark is in both until each is erased
+            owners |= dict.fromkeys(await ThreadDirectory(self._app.storage, self._app.clock).unfinished())
+        return tuple(owners)
+
+    @asynccontextmanager
+    async def earlier_storages(self) -> AsyncGenerator[list[Storage]]:
+        """Give the storages, connected, where threads were before they had a key or a place of their own.
+
+        Runs in the event loop.
+        """
+        if self.storage is self._app.storage:
+            yield []
+            return
+        await self._app.storage.connect()
+        keyless = self._app.settings.model_copy(update={"checkpoint_key": None})
+        plain = create_thread_storage(keyless, self._app.storage, self._app.clock)
+        if self._app.settings.checkpoint_key is None or plain is self._app.storage:
+            yield [self._app.storage]
+            return
+        await plain.connect()
+        try:
+            yield [self._app.storage, plain]
+        finally:
+            await plain.close()
