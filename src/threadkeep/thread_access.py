@@ -165,7 +165,7 @@ class ThreadAccess:
         return tuple(dict.fromkeys(erased))
 
     async def unfinished_erasures(self) -> Sequence[Owner]:
-        """Return the owners whose erasing was interrupted. Runs in the event loop."""
+        """Return the owners who were being erased when their process ended. Runs in the event loop."""
         from threadkeep.checkpoints.directory import ThreadDirectory
 
         owners = dict.fromkeys(await self._app.services.thread_directory.unfinished())

@@ -41,7 +41,8 @@ DESTRUCTIVE = [
     ["owners", "replay-erasures"],
     ["storage", "copy", "--from", "{source}", "--into-existing", "--overwrite"],
 ]
-"""What cannot be taken back. `keys check --remove` needs an encrypted storage and has a test of its own."""
+"""What cannot be taken back. `keys check --remove` and `threads move` need more than a storage of memories; each has a
+test of its own."""
 
 READING = [
     ["memories", "list"],
@@ -92,7 +93,7 @@ CHANGING = """
     memories tidy, memories restore, memories import, profile set
     proposals edit, proposals lift, proposals contradictions
     scopes create, scopes grant, scopes revoke, scopes propose, scopes promote, scopes approve, scopes reject
-    threads fork, threads import, threads export, collections ingest, conversations import, owners opt-out
+    threads fork, threads import, threads export, threads move, collections ingest, conversations import, owners opt-out
     api-keys create, queue retry, keys new, keys rotate, keys rotate-cursors, keys check
     storage sweep, storage re-embed
 """
@@ -199,7 +200,7 @@ class TestKinds:
             name for name, command in all_commands().items() if any("--yes" in option.opts for option in command.params)
         }
 
-        assert having == names(DESTRUCTIVE) | {"keys check"}
+        assert having == names(DESTRUCTIVE) | {"keys check", "threads move"}
 
 
 class TestDestructive:

@@ -113,6 +113,17 @@ class TestMove:
         held = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
         assert (b"canary long" in held) == ("THREADKEEP_CHECKPOINT_KEY" not in apart)
 
+    def test_without_a_terminal_it_refuses(self, apart: dict[str, str], monkeypatch: pytest.MonkeyPatch):
+        begin()
+        for name, value in apart.items():
+            monkeypatch.setenv(name, value)
+
+        refused = CliRunner().invoke(app, ["threads", "move"], input="y\n")
+
+        assert refused.exit_code == 1
+        assert "--yes" in refused.stderr
+        assert len(warnings()) == 1
+
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["postgres", "redis", "mongodb"])
     def test_threads_of_a_server_are_moved(
