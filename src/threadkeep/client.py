@@ -471,7 +471,7 @@ class Threadkeep(TurnOperations):
     def graph(
         self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile the agent of ``threadkeep chat``: model, memory tools, middleware, checkpointer.
+        """Compile the agent of ``threadkeep chat``: model, memory tools, middleware, window, checkpointer.
 
         Args:
             model: The chat model; ``None``: the one of :func:`open`, else THREADKEEP_MODEL, else the offline stand-in.

@@ -94,6 +94,13 @@ class TestStreams:
         ]
         assert not (folder / "-").exists()
 
+    def test_a_line_of_an_import_ends_with_a_line_feed_only(self, folder: Path):
+        lines = '{"text": "I live\u2028in Rome."}\r\n\r\n{"text": "I have\x85a cat."}'
+
+        result = answer("memories", "import", "-", "--data-dir", str(folder / "other"), stdin=lines)
+
+        assert (len(result["memory_ids"]), result["faults"]) == (2, {})
+
     @pytest.mark.parametrize("name", ["all.zip", "all", "all/export.jsonl"])
     def test_what_owners_export_writes_is_imported(self, folder: Path, name: str):
         """As it was written: the ZIP file, the folder, or the file in it; a file that has no export is refused."""

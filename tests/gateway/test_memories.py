@@ -205,6 +205,18 @@ class TestMemories:
         assert pinned.headers["etag"] == f'"{pinned.json()["revision"]}"'
         assert undone.json()["removed"] == [memory_id]
 
+    async def test_an_export_keeps_what_only_looks_like_the_end_of_a_line(self, gateway: GatewayWorld):
+        """Unicode has more line separators than JSON Lines, and a JSON string holds them as they are."""
+        text = "I live\u2028in\x85Rome\u2029now."
+        async with gateway.client() as ana, gateway.client("bo") as bo:
+            await ana.post("/memories", json={"text": text, "metadata": {"from": "a\u2028b"}})
+            exported = await ana.get("/memories/export")
+            imported = (await bo.post("/memories/import", content=exported.content)).json()
+            (memory,) = (await bo.get("/memories")).json()["memories"]
+
+        assert (len(imported["accepted"]), imported["invalid"]) == (1, [])
+        assert (memory["text"], memory["metadata"]) == (text, {"from": "a\u2028b"})
+
     async def test_export_and_import(self, gateway: GatewayWorld):
         async with gateway.client() as ana, gateway.client("bo") as bo:
             memory_id = await added(ana)

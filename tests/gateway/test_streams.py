@@ -13,6 +13,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
+from langgraph.types import interrupt
 
 import threadkeep
 from tests.gateway.conftest import Open
@@ -26,6 +27,12 @@ from threadkeep.testing import Held, ScriptedModel
 def weather(place: str) -> str:
     """Tell the weather."""
     return f"It rains in {place}."
+
+
+@tool
+def confirm(place: str) -> str:
+    """Ask the user about a place."""
+    return str(interrupt(place))
 
 
 CALL = AIMessage("", tool_calls=[{"name": "weather", "args": {"place": "Rome"}, "id": "1"}])
@@ -69,6 +76,22 @@ class TestEvents:
         assert memory["message_id"] == done["message_ids"][0]
         assert memory["why"] == {"said_by": "user", "approved_by": None, "earlier": False}
         assert recalled["tokens"] > 0
+
+    async def test_a_graph_of_the_application_tells_the_texts_of_memories(self, open_gateway: Open):
+        """Also with the defaults of the view's middleware."""
+
+        def graph(tk: threadkeep.Threadkeep) -> Any:
+            view = tk.per_run_owner()
+            return create_agent(model, [], middleware=[view.middleware()], checkpointer=view.checkpointer)
+
+        model = ScriptedModel()
+        gateway = open_gateway(model, graph=graph)
+        async with gateway.client() as client:
+            await gateway.turn(client, "I live in Rome.")
+            events = await gateway.turn(client, "Where do I live?")
+
+        (recalled,) = [event.data for event in events if event.kind == "memory_recalled"]
+        assert "I live in Rome." in [memory["text"] for memory in recalled["memories"]]
 
     async def test_tools_are_listed(self, open_gateway: Open):
         gateway = open_gateway(ScriptedModel(replies=(CALL, "Take an umbrella.")), graph=with_tool)
@@ -247,6 +270,20 @@ class TestInterrupts:
         assert text_of(resumed) == "It rains."
         assert resumed[0].data["run_id"] != run_id
         assert again.status_code == 409
+
+    async def test_a_message_in_place_of_an_answer_gives_the_open_call_a_result(self, open_gateway: Open):
+        """Models refuse messages with a call that has no result, so the thread would fail from then on."""
+        call = AIMessage("", tool_calls=[{"name": "confirm", "args": {"place": "Rome"}, "id": "1"}])
+        model = ScriptedModel(replies=(call, "Fine."))
+        gateway = open_gateway(model, graph=lambda tk: tk.per_run_owner().graph(model=model, tools=[confirm]))
+        async with gateway.client() as client:
+            asked = await gateway.turn(client, "Where to?", memory="off", thread_id="t")
+            after = await gateway.turn(client, "Never mind.", memory="off", thread_id="t")
+
+        assert kinds(asked)[-2:] == ["interrupt", "done"]
+        assert text_of(after) == "Fine."
+        called, result, newest = model.prompts[-1][-3:]
+        assert (called.type, result.type, newest.text) == ("ai", "tool", "Never mind.")
 
     @pytest.mark.parametrize("interface", ["api", "langgraph"])
     async def test_a_turn_without_memory_goes_on_without_it(self, open_gateway: Open, tmp_path: Path, interface: str):

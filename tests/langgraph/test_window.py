@@ -277,6 +277,17 @@ class TestRepair:
         assert held[2].text == UNANSWERED or asking.invalid_tool_calls  # those LangChain answers itself
         assert [message.type for message in model.prompts[-1]][:3] == ["human", "ai", "tool"]
 
+    async def test_the_shipped_agent_answers_an_open_call(self, tk: threadkeep.Threadkeep):
+        model = ScriptedModel()
+        agent = tk.graph(model=model)
+        config = tk.config(user_id=ANA, thread_id="broken")
+        asking = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c1"}])
+        await agent.aupdate_state(config, {"messages": [HumanMessage("Look it up."), asking]}, as_node="model")
+
+        await agent.ainvoke(said("Hello?"), config)
+
+        assert [message.type for message in await messages_of(agent, config)] == ["human", "ai", "tool", "human", "ai"]
+
     async def test_a_call_that_nothing_can_answer_goes(self, tk: threadkeep.Threadkeep):
         twice = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c"}] * 2)
         agent = agent_of(tk, ScriptedModel())

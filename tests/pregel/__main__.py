@@ -2,12 +2,13 @@
 
 The tests come from the source distribution of the installed version; it and what its tests need are downloaded into
 ``.build/pregel`` at the first run. A test fails here if it fails with our checkpointer and not with LangGraph's own in
-memory, unless :data:`KNOWN` says why.
+memory and with the same other parameters, unless :data:`KNOWN` says why.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -45,7 +46,7 @@ def main() -> int:
     folder = prepare()
     stock = run(folder, given.select, ())
     ours = run(folder, given.select, kinds)
-    unexpected = sorted(one for one in ours.failed if _name_of(one) not in stock.names and _name_of(one) not in KNOWN)
+    unexpected = ours.unlike(stock)
     lines = [f"LangGraph {version('langgraph')}: {stock.summary} with its own checkpointers, {ours.summary} with ours"]
     lines += [f"  fails with ours alone: {one}" for one in unexpected]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -57,27 +58,42 @@ class Outcome:
 
     Attributes:
         failed: The ids of tests that failed.
-        names: Their names, without the parameters.
+        cases: The cases that failed: names and parameters without the checkpointer.
         passed: How many passed.
         summary: The last line of the report.
     """
 
-    def __init__(self, report: str) -> None:
-        self.failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", report, re.MULTILINE)
-        self.names = {_name_of(one) for one in self.failed}
+    def __init__(self, report: str, cases: Mapping[str, str]) -> None:
+        self._cases = cases
+        self.failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", report, re.MULTILINE)
+        self.cases = {self.case_of(one) for one in self.failed}
         counted = re.search(r"(\d+) passed", report)
         self.passed = int(counted[1]) if counted else 0
         self.summary = f"{self.passed} passed, {len(self.failed)} failed"
+
+    def unlike(self, stock: Outcome) -> list[str]:
+        """Return the tests that failed here, and neither in *stock* with the same parameters nor for a known reason."""
+        return sorted(
+            one for one in self.failed if self.case_of(one) not in stock.cases and one.partition("[")[0] not in KNOWN
+        )
+
+    def case_of(self, test: str) -> str:
+        """Return the name of a test and its parameters without the checkpointer; itself if it was not collected."""
+        return self._cases.get(test, test)
 
 
 def run(folder: Path, select: str, kinds: Sequence[str]) -> Outcome:
     """Run the tests in *folder*; *kinds*: the storages of our checkpointer; none: LangGraph's own checkpointers."""
     paths = [ROOT / "src", ROOT / "packages/threadkeep-conformance/src", FOLDER / "needed"]
+    kind = "-".join(kinds) or "stock"
+    cases = folder / f"cases-{kind}.json"
+    cases.unlink(missing_ok=True)
     environment = {
         **os.environ,
         "NO_DOCKER": "true",
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "THREADKEEP_PREGEL_KINDS": ",".join(kinds),
+        "THREADKEEP_PREGEL_CASES": str(cases),
     }
     command = [
         sys.executable,
@@ -94,8 +110,8 @@ def run(folder: Path, select: str, kinds: Sequence[str]) -> Outcome:
     ]
     command += ["-k", select] if select else []
     done = subprocess.run([*command, "tests"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    (folder / f"report-{'-'.join(kinds) or 'stock'}.txt").write_text(done.stdout + done.stderr)
-    return Outcome(done.stdout)
+    (folder / f"report-{kind}.txt").write_text(done.stdout + done.stderr)
+    return Outcome(done.stdout, json.loads(cases.read_text()) if cases.exists() else {})
 
 
 def prepare() -> Path:
@@ -115,10 +131,6 @@ def prepare() -> Path:
         conftest.write_text(conftest.read_text() + _OVERRIDE)
     shutil.copy(Path(__file__).with_name("fixtures.py"), folder / "tests" / "fixtures_of_threadkeep.py")
     return folder
-
-
-def _name_of(test: str) -> str:
-    return test.partition("[")[0]
 
 
 if __name__ == "__main__":

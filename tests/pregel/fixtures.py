@@ -5,12 +5,14 @@ Of these tests, those that use a checkpointer are run, and no others.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -69,6 +71,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     used = [item for item in items if FIXTURES.intersection(getattr(item, "fixturenames", ()))]
     config.hook.pytest_deselected(items=[item for item in items if item not in {*used}])
     items[:] = used
+    cases = Path(os.environ["THREADKEEP_PREGEL_CASES"])
+    written = cases.with_name(f"{cases.name}.{os.getpid()}")  # every worker collects the same
+    written.write_text(json.dumps({item.nodeid: _case_of(item) for item in used}))
+    written.replace(cases)
+
+
+def _case_of(item: pytest.Item) -> str:
+    """Return what a test is whatever checkpointer it has: its name and its other parameters."""
+    name, callspec = item.nodeid.partition("[")[0], getattr(item, "callspec", None)
+    if callspec is None:
+        return name
+    parts = callspec.id.split("-")
+    for fixture in FIXTURES.intersection(callspec.params):
+        if callspec.params[fixture] in parts:
+            parts.remove(callspec.params[fixture])
+    return f"{name}[{'-'.join(sorted(parts))}]"
 
 
 def pytest_unconfigure() -> None:

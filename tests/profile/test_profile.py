@@ -104,6 +104,34 @@ class TestGet:
 
         assert _texts((await tk.profile.get()).slots["location"]) == ["We moved to Leeds last week."]
 
+    @pytest.mark.parametrize(
+        ("own", "of_a_relative"),
+        [
+            ("I'm allergic to hazelnuts.", "My brother Felix lives in Graz and is allergic to penicillin."),
+            ("Je suis allergique aux noisettes.", "Mon frère est allergique à la pénicilline."),
+            ("Ich bin gegen Haselnüsse allergisch.", "Mein Bruder Felix ist gegen Penicillin allergisch."),
+        ],
+    )
+    async def test_what_is_so_of_a_relative_replaces_nothing_of_the_user(
+        self, tk: Threadkeep, own: str, of_a_relative: str
+    ) -> None:
+        for thread, text in enumerate((own, of_a_relative)):
+            await tk.capture([("user", text), ("assistant", "Noted.")], thread_id=f"{thread}", wait=True)
+
+        values = (await tk.profile.get()).slots["allergies"]
+
+        assert [(one.text, one.earlier) for one in values] == [(of_a_relative, False), (own, False)]
+
+    async def test_a_fact_stands_before_the_passage_of_its_turn(self, tk: Threadkeep) -> None:
+        """The passage says what belongs into other slots, too."""
+        said = "I'm allergic to shellfish and I can't stand coriander."
+        await tk.capture([("user", said), ("assistant", "Noted.")], thread_id="monday", wait=True)
+
+        slots = (await tk.profile.get()).slots
+
+        assert _texts(slots["allergies"]) == ["I'm allergic to shellfish"]
+        assert _texts(slots["diet"]) == ["I can't stand coriander."]
+
     async def test_corrected_and_forgotten_memories_leave_at_once(self, tk: Threadkeep) -> None:
         memory = (await tk.memories.remember("I'm vegetarian.")).memory
         await tk.memories.correct(memory.memory_id, "I'm vegan.")

@@ -381,11 +381,11 @@ def import_(
     source = "standard input" if is_stream(file) else str(file)
     try:
         content = sys.stdin.buffer.read() if is_stream(file) else _exported(file)
-        lines = content.decode("utf-8").splitlines()
+        text = content.decode("utf-8")
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         msg = f"{source} cannot be read ({type(error).__name__}); pass JSON Lines in UTF-8, or an export."
         raise InvalidInputError(msg) from error
-    result = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
+    result = run(lambda tk: tk.memories.import_lines(text, owner=user), data_dir, creates=True)
     summary = (
         f"{len(result.memory_ids)} new, {len(result.duplicates)} there already, {len(result.refused)} refused, "
         f"{len(result.proposal_ids)} wait for approval, {result.left_out} lines are no memories."

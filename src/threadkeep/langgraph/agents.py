@@ -34,7 +34,7 @@ SYSTEM_PROMPT: Final = (
 def memory_agent(
     tk: Threadkeep, *, model: str | BaseChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile an agent with recall, capture, the memory tools and the checkpointer of *tk*.
+    """Compile an agent with recall, capture, the window, the memory tools and the checkpointer of *tk*.
 
     Args:
         tk: The memory.
@@ -47,7 +47,8 @@ def memory_agent(
     """
     options.setdefault("system_prompt", SYSTEM_PROMPT)
     options.setdefault("checkpointer", tk.checkpointer)
-    return create_agent(resolve_model(tk, model), [*tk.tools(), *tools], middleware=[tk.middleware()], **options)
+    middleware = [tk.middleware(), tk.window()]
+    return create_agent(resolve_model(tk, model), [*tk.tools(), *tools], middleware=middleware, **options)
 
 
 def resolve_model(tk: Threadkeep, model: str | BaseChatModel | None) -> BaseChatModel:

@@ -141,13 +141,14 @@ class PerRunOwnerView:
         budget_tokens: int | None = None,
         timeout: timedelta | None = None,
         placement: str = "user",
-        events: str = "ids",
+        events: str = "full",
         read_scopes: ScopesSource = (),
         experience: Owner | None = None,
         participants: ParticipantsSource = participants_of_run,
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware; the options are those of ``tk.middleware``.
 
+        Its events have the texts of the memories by default, which the gateway and its page show to their owner.
         Of a thread of several people, :meth:`config` names the participants, unless *participants* does.
         """
         return self._tk.middleware(
@@ -202,7 +203,7 @@ class PerRunOwnerView:
         agents: Sequence[str] = (),
         **options: Any,
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``.
+        """Compile an agent with a model, memory tools, middleware, window and checkpointer; see ``tk.graph``.
 
         It has the tools of the declared *agents*, too: see :meth:`agent_tools`.
         """
@@ -213,7 +214,7 @@ class PerRunOwnerView:
         options.setdefault("system_prompt", SYSTEM_PROMPT)
         options.setdefault("checkpointer", self.checkpointer)
         chosen = resolve_model(self._tk, model or self._tk.default_model)
-        middleware = [self.middleware(events="full"), *self.agent_tools(*agents)]
+        middleware = [self.middleware(), self.window(), *self.agent_tools(*agents)]
         return create_agent(chosen, [*self.tools(), *tools], middleware=middleware, **options)
 
     def resume(self, answer: Any) -> Any:

@@ -489,6 +489,12 @@ class Imported:
     proposal_ids: tuple[ProposalId, ...] = ()
 
 
+def json_lines(text: str) -> list[str]:
+    """Return the lines of JSON Lines; other separators than a line feed are part of a string."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 def parsed(line: str) -> NewMemory | None:
     """Return the memory that *line* is; ``None``: it is something else of an export.
 

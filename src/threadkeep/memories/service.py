@@ -134,12 +134,16 @@ class MemoryService(Service):
         return await self._services.proposal_repository.keep_many(checked, owner=owner, progress=progress)
 
     @operation
-    async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:
+    async def import_lines(self, lines: str | Iterable[str], *, owner: str | Owner | None = None) -> Imported:
         """Import memories from lines of JSON: an export's lines, or objects with a ``text``. Ids are kept.
 
         The call may be repeated: existing memories stay as they are. Imported memories carry the trust ``import``, and
         the policy decides about them: how to behave waits for approval. An invalid line is reported by its number, and
         the others are imported.
+
+        Args:
+            lines: The lines, or the text of a file, in which each line ends with a line feed.
+            owner: The owner.
 
         Raises:
             OptedOutError: The owner wants no memory.
@@ -438,15 +442,15 @@ class MemoryService(Service):
     def _approval(self, by: str | None) -> Approval | None:
         return Approval(checked_name(by, "approved_by"), self._services.clock.now()) if by is not None else None
 
-    def _parsed(self, lines: Iterable[str]) -> tuple[dict[int, NewMemory], dict[int, str], int]:
+    def _parsed(self, lines: str | Iterable[str]) -> tuple[dict[int, NewMemory], dict[int, str], int]:
         """Return the valid memories and the faults by line number, and how many lines are no memories."""
-        from threadkeep.memories.codec import parsed
+        from threadkeep.memories.codec import json_lines, parsed
 
         news: dict[int, NewMemory] = {}
         faults: dict[int, str] = {}
         seen: set[MemoryId] = set()
         left_out = 0
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(json_lines(lines) if isinstance(lines, str) else lines, 1):
             try:
                 new = parsed(line) if line.strip() else None
                 if new is None:

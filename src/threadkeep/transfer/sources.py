@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, short_digest
-from threadkeep.memories.codec import MEMORIES, value_of
+from threadkeep.memories.codec import MEMORIES, json_lines, value_of
 from threadkeep.memories.models import Approval, Memory, Source
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import Item, Partition, Storage, iterate_pages, iterate_partitions
@@ -340,7 +340,7 @@ def _rows(text: str, path: Path) -> list[Any]:
 
 
 def _lines(text: str, path: Path) -> Iterator[object]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(json_lines(text), 1):
         if line.strip():
             try:
                 yield json.loads(line)

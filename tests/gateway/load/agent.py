@@ -79,7 +79,7 @@ def graph(tk: threadkeep.Threadkeep) -> Any:
     if file := os.environ.get(TASKS_FILE):
         signal.signal(signal.SIGUSR1, lambda *_: _write_tasks(Path(file)))
     view = tk.per_run_owner()
-    return create_agent(PacedModel(), [], middleware=[view.middleware(events="full")], checkpointer=view.checkpointer)
+    return create_agent(PacedModel(), [], middleware=[view.middleware()], checkpointer=view.checkpointer)
 
 
 def _write_tasks(file: Path) -> None:

@@ -365,11 +365,12 @@ async def export_memories(user: Reader) -> StreamingResponse:
 )
 async def import_memories(request: Request, user: Writer) -> ImportedBody:
     """Import memories from JSON Lines, as the export writes them; ids are kept."""
-    lines = (await request.body()).decode("utf-8", "replace").splitlines()
-    if len(lines) > IMPORT_LINES:
-        msg = f"The import has {len(lines):,} lines, and {IMPORT_LINES:,} are the most; split it."
+    text = (await request.body()).decode("utf-8", "replace")
+    count = text.count("\n") + (not text.endswith("\n"))
+    if count > IMPORT_LINES:
+        msg = f"The import has {count:,} lines, and {IMPORT_LINES:,} are the most; split it."
         raise TooLargeError(msg)
-    result = await user.tk.memories.import_lines(lines)
+    result = await user.tk.memories.import_lines(text)
     return ImportedBody(
         accepted=[*result.memory_ids],
         duplicates=[*result.duplicates],

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from threadkeep.ids import TurnId
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.search.ranking import IndexSnapshot, Ranking
 
@@ -320,6 +321,12 @@ class SlotMemory:
         sources = self.memory.sources
         return (sources[-1].at if sources else None) or self.memory.updated_at
 
+    @property
+    def turn_id(self) -> TurnId | None:
+        """The turn that said it last."""
+        sources = self.memory.sources
+        return sources[-1].turn_id if sources else None
+
 
 @dataclass(frozen=True, slots=True)
 class SlotProbe:
@@ -382,7 +389,7 @@ def fill(
     if slot.single:
         least = max((value.fit for value in values), default=0.0) - _SURE_OF_ONE
         values = [value for value in values if value.fit >= least]
-    newest = _distinct(sorted(values, key=_newest_first))
+    newest = _distinct(_newest_first(values))
     return newest[:1] if slot.single else _marked(newest[:_MOST_VALUES], find_earlier)
 
 
@@ -424,8 +431,18 @@ def _asserted(episode: str) -> list[str]:
     return list(chain.from_iterable(parts))
 
 
-def _newest_first(value: SlotMemory) -> tuple[float, bool]:
-    return -value.at.timestamp(), value.memory.kind == "episodic"
+def _newest_first(values: Sequence[SlotMemory]) -> list[SlotMemory]:
+    """Return *values* by their turns, the newest first; the facts of a turn before its passages."""
+    said: dict[TurnId, datetime] = {}
+    for value in values:
+        if (turn := value.turn_id) is not None:
+            said[turn] = max(value.at, said.get(turn, value.at))
+
+    def age(value: SlotMemory) -> tuple[float, bool, float]:
+        at = value.at if value.turn_id is None else said[value.turn_id]
+        return -at.timestamp(), value.memory.kind == "episodic", -value.at.timestamp()
+
+    return sorted(values, key=age)
 
 
 def _distinct(values: Sequence[SlotMemory]) -> list[SlotMemory]:
@@ -438,15 +455,20 @@ def _distinct(values: Sequence[SlotMemory]) -> list[SlotMemory]:
 
 
 def _marked(values: Sequence[SlotMemory], find_earlier: FindEarlier) -> list[SlotMemory]:
-    """Return *values*, those last that a newer one probably replaces, and marked."""
-    vectors = [value.vector for value in values if value.vector is not None]
-    alike = None
-    if vectors and len(vectors) == len(values):
-        rows = np.array(vectors)
-        alike = rows @ rows.T
-    earlier = find_earlier([value.memory for value in values], alike)
-    marked = [replace(value, earlier=place in earlier) for place, value in enumerate(values)]
-    return sorted(marked, key=_is_earlier)
+    """Return *values*, those last that a newer one probably replaces, and marked.
+
+    What is so of a relative replaces nothing that is so of the user, nor the other way round.
+    """
+    by_subject: dict[bool, list[SlotMemory]] = {True: [], False: []}
+    for value in values:
+        by_subject[speaks_of_user(value.value, relatives=False)].append(value)
+    earlier: set[int] = set()
+    for several in by_subject.values():
+        rows = [value.vector for value in several if value.vector is not None]
+        vectors = np.array(rows) if rows and len(rows) == len(several) else None
+        found = find_earlier([value.memory for value in several], None if vectors is None else vectors @ vectors.T)
+        earlier.update(id(several[place]) for place in found)
+    return sorted((replace(value, earlier=id(value) in earlier) for value in values), key=_is_earlier)
 
 
 def _is_earlier(value: SlotMemory) -> bool:
