@@ -138,6 +138,28 @@ async def test_a_turn_costs_no_more_than_this(
     assert len(set(texts)) <= 3  # the local embedder's cache has what was embedded for the question
 
 
+async def test_a_question_and_its_episode_are_one_text_to_embed(
+    costs: tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing],
+):
+    """What recall has embedded of a question is in the local embedder's cache when the turn is learnt from."""
+    tk, _, _, embedder = costs
+    question = "which soil is best for figs?"
+    async with tk:
+        agent: Any = create_agent(
+            ScriptedModel(replies=["All right."]), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer
+        )
+        embedder.calls.clear()
+
+        await agent.ainvoke({"messages": [("user", question)]}, tk.config(user_id=USER, thread_id="t"))
+
+        await tk.drain()
+        episodes = await tk.memories.list(owner=USER, kind="episodic")
+
+    assert [one.text for one in episodes] == [f"Asked: {question}"]
+    assert len(embedder.calls) > 1
+    assert {text for call in embedder.calls for text in call} == {question}
+
+
 async def test_a_turn_leaves_no_reference_cycles(
     costs: tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing],
 ):

@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from tests.moving.test_copying import Wrapped
-from tests.moving.world import ANA, commit, fill, items_of, memory, memory_of, told
+from tests.moving.world import ANA, commit, embedding, fill, items_of, memory, memory_of, told
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.interface import Batch, Position
+from threadkeep.storage.interface import Batch, Position, Ref
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.transfer.copying import Moving
@@ -58,6 +58,18 @@ class TestReEmbedding:
 
         assert [(hit.key, hit.cosine is not None) for hit in found.hits] == [("tea", True)]
         await search.close()
+
+    async def test_the_episode_of_a_question_gets_the_vector_of_the_question(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """As when it was learnt, so that it is found as before."""
+        await commit(storage, ANA.partition, memory(ANA, "asked", "Asked: Which tea is green?"))
+
+        await Moving(storage, HashingEmbedder(dims=32), clock).embed_anew()
+
+        (item,) = await storage.get([Ref(ANA.partition, ("memories", ANA.label), "asked")])
+        assert item is not None
+        assert item.embedding == embedding("Which tea is green?", dims=32, model="hashing@1:32")
 
     async def test_what_has_them_is_left_alone(self, storage: InMemoryStorage, clock: FrozenClock):
         """So an interrupted run goes on where it was."""

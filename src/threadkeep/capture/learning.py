@@ -357,7 +357,7 @@ class Learning:
             return False
         read = await self._read(rows, owner, extraction, epoch)
         texts = list(dict.fromkeys([text for one in read.candidates if (text := one.text.strip()) not in vectors]))
-        vectors.update(rows_of(await self._search.embed_put(texts), texts))
+        vectors.update(rows_of(await self._search.embed_memories(texts), texts))
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
         asked = [(c.text, row) for c in read.candidates if rules.asks_again(c) for row in [vectors.get(c.text)]]
         lifted = read.review.unwanted.lifted_by(asked)

@@ -106,7 +106,7 @@ class MemoryMaintenance:
             else:
                 restored.append((before, item.embedding if before.text == memory.text else None))
         new = [before.text for before, vector in restored if vector is None]
-        vectors = rows_of(await self._searcher.embed_put(new) if new else None, new)
+        vectors = rows_of(await self._searcher.embed_memories(new) if new else None, new)
         operations += [
             put_of(before, embedding=vector or vectors.get(before.text), expect=before.revision, ttl=self._ttl)
             for before, vector in restored
@@ -155,7 +155,7 @@ class MemoryMaintenance:
             memory = await self._memories.require(memory_id, owner=owner)
             if memory.status not in ("archived", "merged"):
                 return memory
-            vectors = rows_of(await self._searcher.embed_put([memory.text]), [memory.text])
+            vectors = rows_of(await self._searcher.embed_memories([memory.text]), [memory.text])
             after = replace(memory, status="active", archived=None, merged_into=None)
             put = put_of(after, embedding=vectors.get(memory.text), expect=memory.revision, ttl=self._ttl)
             await self._audited_writer.commit(owner, [put], by=by)

@@ -230,8 +230,8 @@ class SearchHits(Protocol):
 class Searcher(Protocol):
     """Makes vectors, and finds what is like a text in a partition."""
 
-    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
-        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
+    async def embed_memories(self, texts: Sequence[str]) -> Embedding | None:
+        """Return the vectors of memories with these *texts*; ``None`` where there is no embedder or it failed."""
         ...
 
     async def ranking(

@@ -167,7 +167,7 @@ class Reflection:
                 if not (text := unwanted.cut(condensed[ids])):
                     continue
                 made.append(Reflected(key, thread_id, month, text, ids))
-                vectors = None if dry else await self._searcher.embed_put([text])
+                vectors = None if dry else await self._searcher.embed_memories([text])
                 value = _value(made[-1], episodes)
                 puts.append(Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=vectors))
             if puts and not dry:

@@ -114,7 +114,7 @@ class MemoryRepository(MemoryReader):
         memory = self._memory(new, owner)
         require_approval(memory.kind, memory.trust, memory.approval, shared=owner.is_shared)
         epoch = await self._epoch(owner)
-        embedding = await self._searcher.embed_put([memory.text])
+        embedding = await self._searcher.embed_memories([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
 
         async def remember() -> RememberResult:
@@ -171,7 +171,7 @@ class MemoryRepository(MemoryReader):
         refs = [Ref(owner.partition, memory.namespace, memory.memory_id) for memory in memories]
         there = await self._storage.get(refs)
         new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
-        made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
+        made = await self._searcher.embed_memories([memory.text for memory in new]) if new else None
         vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
 
         async def commit() -> list[RememberResult]:
@@ -237,7 +237,7 @@ class MemoryRepository(MemoryReader):
             ApprovalRequiredError: The statement needs an approval and has none; nothing was written.
         """
         text = self._checked(text)
-        embedding = await self._searcher.embed_put([text])
+        embedding = await self._searcher.embed_memories([text])
         now = self._clock.now()
         source = source or Source("user", at=now)
         by, why = _decided_by(approval, source)
@@ -425,7 +425,7 @@ class MemoryRepository(MemoryReader):
             "timestamp": self._clock.now().isoformat(),
         }
         epoch = await self._epoch(owner)
-        embedding = await self._searcher.embed_put([text])
+        embedding = await self._searcher.embed_memories([text])
         put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
         await self._audited_writer.commit(owner, [put], by="window", epoch=epoch)
         return key
@@ -488,7 +488,7 @@ class MemoryRepository(MemoryReader):
         says = matcher_of(statements)
         left = {one: without_sentences(one.text, says) for one in among if one.kind == "episodic"}
         cut = [replace(one, text=text) for one, text in left.items() if text and text != one.text]
-        vectors = await self._searcher.embed_put([one.text for one in cut]) if cut else None
+        vectors = await self._searcher.embed_memories([one.text for one in cut]) if cut else None
         operations: list[Operation] = [
             put_of(one, embedding=row_of(vectors, i) if vectors else None, expect=one.revision, ttl=self._ttl)
             for i, one in enumerate(cut)

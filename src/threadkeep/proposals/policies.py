@@ -247,7 +247,7 @@ class Tombstones:
     ) -> Sequence[Operation]:
         """Return what keeps a rejected statement from being learnt again; its text stays visible to its owner."""
         now = self._clock.now()
-        embedding = await self._searcher.embed_put([text])
+        embedding = await self._searcher.embed_memories([text])
         key = short_digest("rejected", normalised(text))
         authors = frozenset(source.author for source in sources if source.author is not None)
         expiry = self._expiry(now)
@@ -298,7 +298,7 @@ class Tombstones:
         unwanted = await self.of(owner)
         if not unwanted:
             return ()
-        embedding = await self._searcher.embed_put([statement])
+        embedding = await self._searcher.embed_memories([statement])
         return lifting_operations(owner, unwanted.lifted_by([(statement, embedding)]))
 
     async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:

@@ -548,7 +548,7 @@ class ProposalRepository:
 
     async def _why_unwanted(self, text: str, owner: Owner) -> str | None:
         unwanted = await self._tombstones.of(owner)
-        blocked = unwanted.blocks(text, await self._searcher.embed_put([text])) if unwanted else None
+        blocked = unwanted.blocks(text, await self._searcher.embed_memories([text])) if unwanted else None
         return f"{blocked.cause} before" if blocked else None
 
     def _not_kept(self, new: NewMemory, trust: Speaker, reason: str, owner: Owner) -> RememberResult:

@@ -14,6 +14,7 @@ import numpy as np
 from threadkeep.concurrency import AnswerTimeout, SharedTask, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
+from threadkeep.memories.models import text_to_embed
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
 from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query
@@ -336,6 +337,10 @@ class Retriever:
         if vectors is None:
             return None
         return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
+
+    async def embed_memories(self, texts: Sequence[str]) -> Embedding | None:
+        """Return what :meth:`embed_put` does, of memories with these *texts*."""
+        return await self.embed_put(list(map(text_to_embed, texts)))
 
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""

@@ -18,6 +18,7 @@ from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, Revis
 from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
 from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of
+from threadkeep.memories.models import text_to_embed
 from threadkeep.proposals.models import PROPOSALS
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import (
@@ -464,7 +465,7 @@ async def embedded(embedder: Embedder, puts: Sequence[Put]) -> list[Put]:
     row_of = {text: row for row, text in enumerate(dict.fromkeys(text for found in texts for text in found))}
     if not row_of:
         return list(puts)
-    vectors = (await embedder.embed(list(row_of))).astype("<f4", copy=False)
+    vectors = (await embedder.embed(list(map(text_to_embed, row_of)))).astype("<f4", copy=False)
     dims = int(vectors.shape[1])
     return [
         replace(put, embedding=Embedding(embedder.name, dims, vectors[[row_of[text] for text in found]].tobytes()))
