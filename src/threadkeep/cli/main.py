@@ -15,6 +15,7 @@ from threadkeep.cli import (
     chat,
     collections,
     installation,
+    keys,
     memories,
     owners,
     proposals,
@@ -101,7 +102,7 @@ app.add_typer(service.api_keys_app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(service.worker)
 app.command(rich_help_panel="Operate")(service.migrate)
 app.add_typer(service.queue_app, name="queue", rich_help_panel="Operate")
-app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
+app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
 
 
