@@ -444,6 +444,10 @@ _AGAIN_SECONDS: Final = 5.0
 """After so long one caller waits the full time-out again, though the old call never answered."""
 
 
+LEAST_WAIT: Final = timedelta(seconds=0.1)
+"""How long a request asks the storage at least for what it cannot go on without, while others get no answer."""
+
+
 class TimeoutBudget:
     """Shares one timeout among a turn's waits; work that is not waited for runs to its end.
 

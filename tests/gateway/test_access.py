@@ -77,10 +77,10 @@ class TestApiKeys:
         """Another process revokes it, and a gateway that just used it refuses it within 5 seconds."""
         gateway = open_gateway(url=storage_url, issuers=(provider.origin,), audience=AUDIENCE)
         other = threadkeep.open(storage_url, embedder="none")
-        keys = ApiKeys(other.store, FrozenClock())
-        secret, key = await ApiKeys(other.store, gateway.app.state.gateway.api_keys._clock).create(
-            Owner("ana", provider.origin), ["memory:read"]
-        )
+        keys = ApiKeys(other.store, FrozenClock(), other.app.timeout_budget)
+        secret, key = await ApiKeys(
+            other.store, gateway.app.state.gateway.api_keys._clock, other.app.timeout_budget
+        ).create(Owner("ana", provider.origin), ["memory:read"])
         async with gateway.client(None) as client:
             assert (await client.get("/memories", headers=bearer(secret))).status_code == 200
             assert await keys.revoke(key.key_id)
@@ -91,7 +91,7 @@ class TestApiKeys:
     async def test_a_key_expires(self):
         clock = FrozenClock()
         async with threadkeep.open("memory:", embedder="none") as tk:
-            keys = ApiKeys(tk.store, clock)
+            keys = ApiKeys(tk.store, clock, tk.app.timeout_budget)
             secret, _ = await keys.create(Owner("ana"), ["chat"], lifetime=timedelta(days=1))
             before = await keys.verify(secret)
             clock.advance(timedelta(days=1))

@@ -306,10 +306,10 @@ class TestRequests:
                         await ending.end(secret)
                     return found
 
-            ending = Sessions(sessions._store, clock, sessions._settings, sessions._verifier)
+            ending = Sessions(sessions._store, clock, sessions._settings, sessions._verifier, sessions._budget)
             store: Any = Ending.__new__(Ending)
             vars(store).update(vars(sessions._store))
-            late = Sessions(store, clock, sessions._settings, sessions._verifier)
+            late = Sessions(store, clock, sessions._settings, sessions._verifier, sessions._budget)
             await late.find(secret)
             after = await ending.find(secret)
 

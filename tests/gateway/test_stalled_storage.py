@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 
+import httpx
 import pytest
 
-from tests.gateway.load.stalled import NAMED_SECONDS, QUICK, Stall, stall_storage
+from tests.gateway.conftest import Open
+from tests.gateway.load.stalled import KEPT_SECONDS, NAMED_SECONDS, QUICK, Stall, stall_storage
+from tests.gateway.oidc import OidcProvider
+from tests.gateway.test_access import bearer
+from tests.gateway.test_sessions import Browser, with_browsers
+from tests.gateway.world import GatewayWorld
 from threadkeep.errors import StorageDeniedError, StorageUnavailableError
+from threadkeep.identity import Owner
 from threadkeep.process_state import PROBE_EVERY_SECONDS, PROBE_SECONDS, StorageProbe
+from threadkeep_conformance.servers import PostgresServer
 
 TIMEOUT = {"THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS": "2"}
 
@@ -78,6 +87,61 @@ class TestStorageProbe:
         assert (probe.error, probe.stalled) == ("storage_unavailable", False)
         await probe.probe()
         assert probe.stalled
+
+
+@pytest.mark.slow
+@pytest.mark.linux
+class TestCredentials:
+    """The storage itself would wait ten minutes here: what ends the wait is the limit of credentials."""
+
+    @pytest.fixture
+    def server(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresServer]:
+        monkeypatch.setenv("THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS", "600000")
+        with PostgresServer() as server:
+            yield server
+
+    @pytest.fixture
+    def gateway(self, server: PostgresServer, open_gateway: Open, provider: OidcProvider) -> GatewayWorld:
+        return with_browsers(open_gateway, provider, server.url)
+
+    async def test_a_request_with_a_cookie_gets_503(self, server: PostgresServer, gateway: GatewayWorld):
+        """The session is known again when the storage answers."""
+        async with Browser(gateway) as browser:
+            await browser.login()
+            gateway.app.state.gateway.sessions._known.clear()  # as it is two seconds later
+            server.pause()
+            try:
+                refused = await browser.request("GET", "/api/memories")
+            finally:
+                server.resume()
+            listed = await until_answered(lambda: browser.request("GET", "/api/memories"))
+
+        assert (refused.status_code, refused.json()["code"]) == (503, "storage_unavailable")
+        assert "retry-after" in refused.headers
+        assert listed.status_code == 200
+
+    async def test_a_request_with_an_api_key_gets_503(self, server: PostgresServer, gateway: GatewayWorld):
+        keys = gateway.app.state.gateway.api_keys
+        owner = Owner("ana", gateway.app.state.gateway.settings.issuers[0])
+        secret, _ = await keys.create(owner, ["memory:read"])
+        async with gateway.client(None) as client:
+            server.pause()
+            try:
+                refused = await client.get("/memories", headers=bearer(secret))
+            finally:
+                server.resume()
+            listed = await until_answered(lambda: client.get("/memories", headers=bearer(secret)))
+
+        assert (refused.status_code, refused.json()["code"]) == (503, "storage_unavailable")
+        assert listed.status_code == 200
+
+
+async def until_answered(ask: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:
+    """Ask again until the storage answers."""
+    async with asyncio.timeout(KEPT_SECONDS):
+        while (answer := await ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            await asyncio.sleep(0.1)
+    return answer
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ class StalledStore(InMemoryStore):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threadkeep.gateway.auth.suspensions.CACHE_SECONDS", 0.0)
-    monkeypatch.setattr("threadkeep.gateway.auth.suspensions._TIMEOUT", MOMENT)
+    monkeypatch.setattr("threadkeep.gateway.auth.suspensions.READ_TIMEOUT", MOMENT)
 
 
 def suspensions_of(store: StalledStore) -> Suspensions:

@@ -163,7 +163,7 @@ def _keys(tk: Threadkeep) -> ApiKeys:
     with optional_import("threadkeep api-keys", extra="serve"):
         from threadkeep.gateway.auth.api_keys import ApiKeys
 
-    return ApiKeys(tk.store, SystemClock())
+    return ApiKeys(tk.store, SystemClock(), tk.app.timeout_budget)
 
 
 def _fields(key: ApiKey) -> dict[str, Any]:

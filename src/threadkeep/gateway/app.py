@@ -92,7 +92,7 @@ def create_app(
     store, clock = tk.store, SystemClock()
     sessions = None
     if settings.client_id is not None and isinstance(who, TokenAuthentication):
-        sessions = Sessions(store, clock, settings, who.verifier)
+        sessions = Sessions(store, clock, settings, who.verifier, tk.app.timeout_budget)
     monitor = ProcessMonitor(tk.app)
     registry = RunRegistry(tk, graph, settings, monitor.threads)
     registry.metrics.registry.register(ProcessCollector(monitor))
@@ -105,7 +105,7 @@ def create_app(
         RateLimiter(settings.max_requests_per_minute),
         RateLimiter(settings.max_turns_per_minute),
         Cursors(store),
-        ApiKeys(store, clock),
+        ApiKeys(store, clock, tk.app.timeout_budget),
         Suspensions(store, clock, tk.app.timeout_budget),
         sessions,
         registry.metrics,

@@ -18,7 +18,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
-from threadkeep.concurrency import AnswerTimeout
+from threadkeep.concurrency import LEAST_WAIT, AnswerTimeout
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.owner_items import OwnerItems
@@ -40,9 +40,6 @@ RENEW_SECONDS: Final = 15.0
 
 STORAGE_SECONDS: Final = 2.0
 """How long a request asks the storage to write what it need not have; queues of this process do not count."""
-
-_LEAST: Final = timedelta(seconds=0.1)
-"""How long it asks at least, while the storage does not answer others."""
 
 WAIT_SECONDS: Final = 10.0
 """How long a repeated request waits for the answer to the first one."""
@@ -127,7 +124,7 @@ class KeptAnswers:
         Raises:
             TimeoutError: The storage takes too long.
         """
-        return await self._budget.wait(work, timeout=timedelta(seconds=STORAGE_SECONDS), least=_LEAST)
+        return await self._budget.wait(work, timeout=timedelta(seconds=STORAGE_SECONDS), least=LEAST_WAIT)
 
     async def find(self, key: RequestKey) -> dict[str, Any] | None:
         """Return what is kept under a key, or None.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cachetools import TTLCache
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.auth.reading import read_in_time
 from threadkeep.gateway.principals import SCOPES, Principal
 from threadkeep.identity import Owner
 from threadkeep.ids import new_id
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
     from threadkeep.clock import Clock
+    from threadkeep.concurrency import TimeoutBudget
 
 PREFIX: Final = "tk_"
 CACHE_SECONDS: Final = 2.0
@@ -63,6 +65,10 @@ class ApiKey:
         """The owner whom it acts as."""
         return Owner(self.user_id, self.tenant)
 
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether it is refused from *now* on."""
+        return self.expires_at is not None and now >= self.expires_at
+
 
 class ApiKeys:
     """The API keys of all owners.
@@ -70,10 +76,12 @@ class ApiKeys:
     Args:
         store: Keeps them.
         clock: The time.
+        budget: How long a request waits for its key.
     """
 
-    def __init__(self, store: BaseStore, clock: Clock) -> None:
+    def __init__(self, store: BaseStore, clock: Clock, budget: TimeoutBudget) -> None:
         self._store = store
+        self._budget = budget
         self._clock = clock
         self._known: TTLCache[str, ApiKey] = TTLCache(10_000, CACHE_SECONDS)
         self._noted: TTLCache[str, bool] = TTLCache(10_000, _USE_SECONDS)
@@ -128,22 +136,31 @@ class ApiKeys:
         return False
 
     async def verify(self, secret: str) -> Principal | None:
-        """Return the principal of a key, or None if it is unknown or has expired."""
+        """Return the principal of a key, or None if it is unknown or has expired.
+
+        Raises:
+            StorageUnavailableError: The storage does not answer in time.
+        """
         if not _FORM.fullmatch(secret):
             return None
         place, now = _digest(secret), self._clock.now()
         key = self._known.get(place)
         if key is None:
-            item = await self._store.aget(_KEYS, place)
-            if item is None:
-                return None
-            key = self._known[place] = _key_of(item.value)
-        if key.expires_at is not None and now >= key.expires_at:
+            key = await read_in_time(self._budget, self._read(place, now))
+        if key is None or key.is_expired(now):
             return None
-        if key.key_id not in self._noted:
+        return Principal(key.owner, frozenset(key.scopes), f"key:{key.key_id}")
+
+    async def _read(self, place: str, now: datetime) -> ApiKey | None:
+        """Return the key at *place*, and note its use once a minute."""
+        item = await self._store.aget(_KEYS, place)
+        if item is None:
+            return None
+        key = self._known[place] = _key_of(item.value)
+        if not key.is_expired(now) and key.key_id not in self._noted:
             self._noted[key.key_id] = True
             await self._store.aput(_USES, key.key_id, {"at": now.isoformat()}, index=False)
-        return Principal(key.owner, frozenset(key.scopes), f"key:{key.key_id}")
+        return key
 
     async def _with_use(self, key: ApiKey) -> ApiKey:
         item = await self._store.aget(_USES, key.key_id)

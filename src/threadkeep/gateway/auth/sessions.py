@@ -18,6 +18,7 @@ from cachetools import TTLCache
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.auth.claims import ID_TYPES, InvalidTokenError, scopes_of, text_claim
 from threadkeep.gateway.auth.login_state import LoginState, open_login
+from threadkeep.gateway.auth.reading import read_in_time
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import SharedSecret
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
 
     from threadkeep.clock import Clock
+    from threadkeep.concurrency import TimeoutBudget
     from threadkeep.gateway.auth.issuers import Issuer, TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
 
@@ -89,13 +91,22 @@ class Sessions:
         clock: The time.
         settings: The client at the issuer, and the address of the gateway.
         verifier: Verifies the tokens of the issuer.
+        budget: How long a request waits for its session.
     """
 
-    def __init__(self, store: BaseStore, clock: Clock, settings: GatewaySettings, verifier: TokenVerifier) -> None:
+    def __init__(
+        self,
+        store: BaseStore,
+        clock: Clock,
+        settings: GatewaySettings,
+        verifier: TokenVerifier,
+        budget: TimeoutBudget,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._settings = settings
         self._verifier = verifier
+        self._budget = budget
         self._secret = SharedSecret(store)
         self._known: TTLCache[str, Session] = TTLCache(10_000, CACHE_SECONDS)
         self._origin = (settings.public_url or "").rstrip("/")
@@ -167,20 +178,28 @@ class Sessions:
         return secret, login.return_to
 
     async def find(self, secret: str) -> Session | None:
-        """Return the session of a cookie, or None if there is none or it has ended."""
+        """Return the session of a cookie, or None if there is none or it has ended.
+
+        Raises:
+            StorageUnavailableError: The storage does not answer in time.
+        """
         place, now = _digest(secret), self._clock.now()
         session = self._known.get(place)
         if session is None:
-            item = await self._store.aget(_SESSIONS, place)
-            if item is None:
-                return None
-            use = await self._store.aget(_USES, place)
-            session = _session_of(item.value, seen_at=item.value["created_at"] if use is None else use.value["at"])
-            if now < session.expires_at and now - session.seen_at >= _SEEN:
-                await self._put(_USES, place, {"at": now.isoformat()})
-                session = replace(session, seen_at=now)
-            self._known[place] = session
-        return session if now < session.expires_at else None
+            session = await read_in_time(self._budget, self._read(place, now))
+        return session if session is not None and now < session.expires_at else None
+
+    async def _read(self, place: str, now: datetime) -> Session | None:
+        item = await self._store.aget(_SESSIONS, place)
+        if item is None:
+            return None
+        use = await self._store.aget(_USES, place)
+        session = _session_of(item.value, seen_at=item.value["created_at"] if use is None else use.value["at"])
+        if now < session.expires_at and now - session.seen_at >= _SEEN:
+            await self._put(_USES, place, {"at": now.isoformat()})
+            session = replace(session, seen_at=now)
+        self._known[place] = session
+        return session
 
     async def principal(self, request: Request) -> Principal | None:
         """Return who makes a request with a session cookie.

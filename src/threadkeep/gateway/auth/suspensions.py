@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cachetools import LRUCache
 
+from threadkeep.concurrency import LEAST_WAIT
 from threadkeep.errors import StorageError
+from threadkeep.gateway.auth.reading import READ_TIMEOUT
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.shared_secret import NAMESPACE
 from threadkeep.ids import new_id, short_digest
@@ -26,12 +27,6 @@ CACHE_SECONDS: Final = 2.0
 
 _SUSPENDED: Final = ("threadkeep", "gateway", "suspended")
 _CHANGE: Final = "last_suspension"
-_TIMEOUT: Final = timedelta(seconds=1.7)
-"""Of which the first caller waits a second for what is known of no owner yet."""
-
-_LEAST: Final = timedelta(seconds=0.1)
-"""How long such a caller waits while the storage does not answer."""
-
 _OWNERS: Final = 100_000
 
 
@@ -92,7 +87,7 @@ class Suspensions:
         known, change = self._known.get(owner), self._change
         if known is None or known.change != change:
             try:
-                known = await self._budget.wait(self._read_owner(owner, change), timeout=_TIMEOUT, least=_LEAST)
+                known = await self._budget.wait(self._read_owner(owner, change), timeout=READ_TIMEOUT, least=LEAST_WAIT)
             except (StorageError, TimeoutError) as error:
                 log.warning("The suspension of an owner could not be read: %s", str(error) or "it took too long")
                 return known is not None and known.suspended
