@@ -5,7 +5,6 @@ It does no I/O, and is the only module that knows which backend, embedder and ex
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -16,7 +15,6 @@ from urllib.parse import unquote, urlsplit
 from threadkeep.capture.models import Prices
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, missing_extra, optional_import
-from threadkeep.ids import digest
 from threadkeep.memories.kinds import BUILT_IN_KINDS, Kinds, read_kinds
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from threadkeep.storage.postgres.pool import PostgresPool
 
 _KEY_CONNECTIONS: Final = 2
-_SHORTEST_THREAD_KEY: Final = 32
-_THREAD_KEYS: Final = "THREADKEEP_CHECKPOINT_KEY"
 
 
 def create_storage(settings: Settings, clock: Clock) -> Storage:
@@ -54,10 +50,10 @@ def create_storage(settings: Settings, clock: Clock) -> Storage:
         raise SettingsError(msg, variable="THREADKEEP_KEYS")
     if not settings.sealed:
         return create_backend(settings, clock)
-    return _create_encrypted(settings, clock, *settings.master_keys())
+    return create_encrypted(settings, clock, *settings.master_keys())
 
 
-def _create_encrypted(settings: Settings, clock: Clock, text: str, variable: str) -> Storage:
+def create_encrypted(settings: Settings, clock: Clock, text: str, variable: str) -> Storage:
     """Create the storage of *settings*, encrypted with the master keys of *text*, which *variable* names. No I/O."""
     inner = create_backend(settings, clock)
     with optional_import(variable, extra="encryption", variable=variable):
@@ -65,82 +61,6 @@ def _create_encrypted(settings: Settings, clock: Clock, text: str, variable: str
         from threadkeep.storage.encryption.storage import EncryptedStorage
     masters = MasterKeys(text, variable=variable)
     return EncryptedStorage(inner, KeyStore(create_backend(_for_keys(settings), clock), masters, clock), clock)
-
-
-def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) -> Storage:
-    """Return the storage of the threads: *storage*, unless the settings name another place or key for them. No I/O.
-
-    Raises:
-        SettingsError: A setting or a package is missing.
-    """
-    own = thread_storage_settings(settings)
-    if own is None:
-        return storage
-    if own.checkpoint_key is not None:
-        return _create_encrypted(own, clock, _thread_keys(own), _THREAD_KEYS)
-    return create_storage(own, clock)
-
-
-def thread_storage_settings(settings: Settings) -> Settings | None:
-    """Return *settings* with the storage of the threads in place of the memories'; ``None``: both are the same.
-
-    Raises:
-        SettingsError: A setting is missing.
-    """
-    kind, memories = settings.checkpoint_type or settings.store_type or "sqlite", settings.store_type or "sqlite"
-    own, theirs = _thread_location(settings, kind), _memory_location(settings, memories)
-    encrypted = settings.checkpoint_key is not None
-    if kind == memories and own == theirs and not encrypted:
-        return None
-    place = "sqlite_path" if kind == "sqlite" else _LOCATIONS.get(kind)
-    update: dict[str, object] = {"store_type": kind, **({f"store_{place}": own} if place else {})}
-    if encrypted or settings.sealed:  # of its own, also where the place is that of the memories
-        update["store_key_prefix"] = f"{settings.store_key_prefix}~threads"
-    if kind not in ("memory", "sqlite") and own is None:
-        variable = settings.variable_of(f"checkpoint_{_LOCATIONS[kind]}")
-        msg = f"LANGGRAPH_CHECKPOINT_TYPE is {kind}, which needs {variable}; set it to where the server is."
-        raise SettingsError(msg, variable=variable)
-    return settings.model_copy(update=update)
-
-
-def storage_place(settings: Settings) -> tuple[object, ...]:
-    """Return where the storage of *settings* is: its kind, its path or URL, and its key prefix."""
-    kind = settings.store_type or "sqlite"
-    return kind, _memory_location(settings, kind), settings.store_key_prefix
-
-
-_LOCATIONS: Final = {"postgres": "postgres_dsn", "redis": "redis_url", "mongodb": "mongodb_uri"}
-
-
-def _thread_location(settings: Settings, kind: str) -> object:
-    """Return where the threads are: a path or a URL; ``None``: unknown, or in RAM."""
-    if kind == "sqlite":
-        return settings.thread_path
-    name = _LOCATIONS.get(kind)
-    return getattr(settings, f"checkpoint_{name}") or getattr(settings, f"store_{name}") if name else None
-
-
-def _memory_location(settings: Settings, kind: str) -> object:
-    if kind == "sqlite":
-        return settings.sqlite_path
-    name = _LOCATIONS.get(kind)
-    return getattr(settings, f"store_{name}") if name else None
-
-
-def _thread_keys(settings: Settings) -> str:
-    """Return master keys derived from the texts of THREADKEEP_CHECKPOINT_KEY.
-
-    Raises:
-        SettingsError: A text is too short.
-    """
-    texts = settings.checkpoint_key.get_secret_value().replace(",", " ").split() if settings.checkpoint_key else []
-    if not texts or any(len(text) < _SHORTEST_THREAD_KEY for text in texts):
-        msg = (
-            f"{_THREAD_KEYS} needs keys of {_SHORTEST_THREAD_KEY} or more characters, separated by commas; "
-            "make one with: openssl rand -base64 32"
-        )
-        raise SettingsError(msg, variable=_THREAD_KEYS)
-    return ",".join(base64.b64encode(digest("thread key", text)).decode() for text in texts)
 
 
 def _for_keys(settings: Settings) -> Settings:

@@ -308,7 +308,8 @@ async def _copy_threads(
         What was copied; ``None``: they are in the storage of the memories, or in one that both have in common.
     """
     from threadkeep.clock import SystemClock
-    from threadkeep.registry import create_storage, create_thread_storage, storage_place, thread_storage_settings
+    from threadkeep.registry import create_storage
+    from threadkeep.thread_access import create_thread_storage, storage_place, thread_storage_settings
     from threadkeep.transfer.copying import Copying, connected, reading_from
     from threadkeep.transfer.sources import StorageSource
 
