@@ -37,6 +37,7 @@ from threadkeep.memories.maintenance import Merge
 from threadkeep.memories.models import (
     Forgotten,
     Memory,
+    MemoryPage,
     NewMemory,
     RememberResult,
     Source,
@@ -50,7 +51,17 @@ from threadkeep.memories.retention import RetentionReport
 from threadkeep.models.base import Message, WorkStep
 from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
-from threadkeep.proposals.models import Action, Choice, DecisionResult, Policy, Proposal, Proposed, State, Tombstone
+from threadkeep.proposals.models import (
+    Action,
+    Choice,
+    DecisionResult,
+    Policy,
+    Proposal,
+    ProposalPage,
+    Proposed,
+    State,
+    Tombstone,
+)
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.profile.schema import Profile, ProfileSlot
 from threadkeep.runs import Run, Step
@@ -236,7 +247,8 @@ class SyncMemoryService:
         metadata: Metadata | None = ...,
         limit: int = ...,
         offset: int = ...,
-    ) -> builtins.list[Memory]: ...
+        cursor: str | None = ...,
+    ) -> MemoryPage: ...
     def walk(self, *, owner: str | Owner | None = ...) -> builtins.list[Memory]: ...
     def search(
         self,
@@ -314,8 +326,14 @@ class SyncProposalService:
     ) -> Proposed: ...
     def ask_contradictions(self, *, owner: str | Owner | None = ...) -> tuple[Proposed, ...]: ...
     def list(
-        self, *, owner: str | Owner | None = ..., state: State | None = ..., limit: int = ..., offset: int = ...
-    ) -> builtins.list[Proposal]: ...
+        self,
+        *,
+        owner: str | Owner | None = ...,
+        state: State | None = ...,
+        limit: int = ...,
+        offset: int = ...,
+        cursor: str | None = ...,
+    ) -> ProposalPage: ...
     def get(self, proposal_id: str, *, owner: str | Owner | None = ...) -> Proposal | None: ...
     def require(self, proposal_id: str, *, owner: str | Owner | None = ...) -> Proposal: ...
     def approve(
@@ -427,8 +445,14 @@ class SyncScopeService:
     def revoke(self, scope: Owner, member: str | Owner) -> Membership: ...
     def of(self, owner: str | Owner | None = ...) -> builtins.list[Membership]: ...
     def memories(
-        self, scope: Owner, *, owner: str | Owner | None = ..., limit: int = ..., offset: int = ...
-    ) -> builtins.list[Memory]: ...
+        self,
+        scope: Owner,
+        *,
+        owner: str | Owner | None = ...,
+        limit: int = ...,
+        offset: int = ...,
+        cursor: str | None = ...,
+    ) -> MemoryPage: ...
     def search(
         self, scope: Owner, query: str, *, owner: str | Owner | None = ..., limit: int = ...
     ) -> builtins.list[Recalled]: ...
@@ -455,7 +479,8 @@ class SyncScopeService:
         state: State | None = ...,
         limit: int = ...,
         offset: int = ...,
-    ) -> builtins.list[Proposal]: ...
+        cursor: str | None = ...,
+    ) -> ProposalPage: ...
     def approve(
         self,
         scope: Owner,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import zipfile
@@ -255,6 +256,50 @@ class TestCursors:
 
         assert sorted(seen) == sorted(ids)
         assert cursor is None
+
+    async def test_pages_of_memories_that_are_forgotten_meanwhile(self, gateway: GatewayWorld):
+        """Every memory comes once, also where those of each page go, and new ones come, before the next page."""
+        async with gateway.client() as client:
+            ids = [await added(client, f"My number {n} is {n * 7919}.") for n in range(7)]
+            seen: list[str] = []
+            cursor: str | None = None
+            while cursor is not None or not seen:
+                page = (
+                    await client.get("/memories", params={"limit": 2, **({"cursor": cursor} if cursor else {})})
+                ).json()
+                for memory in page["memories"]:
+                    seen.append(memory["memory_id"])
+                    revision = {"If-Match": f'"{memory["revision"]}"'}
+                    assert (await client.delete(f"/memories/{seen[-1]}", headers=revision)).status_code == 200
+                await added(client, f"I have {len(seen) + 70} friends.")
+                cursor = page["cursor"]
+
+        assert seen == ids[::-1]
+
+    async def test_pages_of_proposals_that_are_decided_meanwhile(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            for n in range(5):
+                await client.post("/memories", json={"text": f"Always answer in {n + 10} words."})
+            seen: list[str] = []
+            cursor: str | None = None
+            while cursor is not None or not seen:
+                parameters = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+                page = (await client.get("/proposals", params=parameters)).json()
+                for proposal in page["proposals"]:
+                    seen.append(proposal["text"])
+                    await client.post(f"/proposals/{proposal['proposal_id']}/decide", json={"approve": False})
+                cursor = page["cursor"]
+
+        assert seen == [f"Always answer in {n + 10} words." for n in reversed(range(5))]
+
+    async def test_a_cursor_names_no_user(self, gateway: GatewayWorld):
+        async with gateway.client("zacharias") as client:
+            for n in range(2):
+                await added(client, f"My number {n} is {n * 7919}.")
+            cursor = (await client.get("/memories", params={"limit": 1})).json()["cursor"]
+
+        position = cursor.partition(".")[0]
+        assert b"zacharias" not in base64.urlsafe_b64decode(position + "=" * (-len(position) % 4))
 
     async def test_a_cursor_is_for_one_owner_route_and_filter(self, gateway: GatewayWorld):
         async with gateway.client() as client, gateway.client("bo") as other:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
@@ -20,6 +20,7 @@ from threadkeep.gateway.run_models import AnyRun, RunElsewhere
 
 if TYPE_CHECKING:
     from threadkeep.gateway.app import Gateway
+    from threadkeep.gateway.pagination import RowPage
     from threadkeep.gateway.runs import RunRegistry
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
 Limit = Annotated[int, Query(ge=1, le=100)]
 """How many rows a page has."""
 
-Cursor = Annotated[str | None, Query(max_length=500)]
+Cursor = Annotated[str | None, Query(max_length=12_000)]
 """The cursor of the page before."""
 
 IfMatch = Annotated[str | None, Header(max_length=100)]
@@ -79,8 +80,8 @@ class GatewayUser:
         return self.principal.subject
 
     async def page(
-        self, rows: Callable[..., Awaitable[Sequence[T]]], *bound: str, cursor: str | None, limit: int
-    ) -> tuple[Sequence[T], str | None]:
+        self, rows: Callable[..., Awaitable[RowPage[T]]], *bound: str, cursor: str | None, limit: int
+    ) -> tuple[Iterable[T], str | None]:
         """Return one page of the user's rows; see :meth:`Cursors.page`."""
         return await self._cursors.page(rows, self.owner, *bound, cursor=cursor, limit=limit)
 

@@ -6,8 +6,8 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.shared_secret import SharedSecret
@@ -17,11 +17,19 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _SIGNATURE_BYTES: Final = 16
 _POSITION: Final = re.compile(r"(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", re.ASCII)
 _SIGNATURE: Final = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
-_FORM: Final = re.compile(r"(\d{1,9})\.([A-Za-z0-9_-]{22})", re.ASCII)
+
+
+class RowPage(Protocol[T_co]):
+    """A page of rows, as the library returns it: a list with the cursor of the next page."""
+
+    cursor: str | None
+
+    def __iter__(self) -> Iterator[T_co]: ...
 
 
 class Cursors:
@@ -36,16 +44,16 @@ class Cursors:
 
     async def page(
         self,
-        rows: Callable[..., Awaitable[Sequence[T]]],
+        rows: Callable[..., Awaitable[RowPage[T]]],
         owner: Owner,
         *bound: str,
         cursor: str | None,
         limit: int,
-    ) -> tuple[Sequence[T], str | None]:
+    ) -> tuple[Iterable[T], str | None]:
         """Return one page of what *rows* lists, and the cursor of the next page; ``None``: this is the last one.
 
         Args:
-            rows: Returns at most ``limit=`` rows from the one at ``offset=`` on.
+            rows: Returns a page of at most ``limit=`` rows; ``cursor=``: where it begins.
             owner: The owner that the cursors are for.
             bound: See :meth:`seal`.
             cursor: The cursor of this page; ``None``: the first page.
@@ -54,36 +62,18 @@ class Cursors:
         Raises:
             InvalidInputError: See :meth:`open`.
         """
-        offset = await self.open(cursor, owner, *bound)
-        found = await rows(limit=limit + 1, offset=offset)
-        more = await self.seal(offset + limit, owner, *bound) if len(found) > limit else None
-        return found[:limit], more
+        found = await rows(limit=limit, cursor=await self.open(cursor, owner, *bound))
+        return found, None if found.cursor is None else await self.seal(found.cursor, owner, *bound)
 
-    async def seal(self, offset: int, owner: Owner, *bound: str) -> str:
-        """Return the cursor of the row at *offset*; *bound* are the route and the values of its filter."""
-        secret = await self._secret.current()
-        return f"{offset}.{_sign(secret, offset, owner, bound)}"
+    async def seal(self, position: str, owner: Owner, *bound: str) -> str:
+        """Return the cursor of a *position* that the library returned.
 
-    async def open(self, cursor: str | None, owner: Owner, *bound: str) -> int:
-        """Return the offset of a cursor; without one, 0.
-
-        Raises:
-            InvalidInputError: The cursor is forged, or one of another owner, route or filter.
+        *bound* are the route and the values of its filter.
         """
-        if cursor is None:
-            return 0
-        found = _FORM.fullmatch(cursor)
-        if found and await self._is_signed(int(found[1]), found[2], owner, bound):
-            return int(found[1])
-        msg = "The cursor is invalid; begin with the first page."
-        raise InvalidInputError(msg)
-
-    async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
-        """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
         secret = await self._secret.current()
         return f"{base64url(position.encode())}.{_sign(secret, position, owner, bound)}"
 
-    async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
+    async def open(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
         """Return the position of a cursor; without one, None.
 
         Raises:
@@ -99,7 +89,7 @@ class Cursors:
         msg = "The cursor is invalid; begin with the first page."
         raise InvalidInputError(msg)
 
-    async def _is_signed(self, place: int | str, signature: str, owner: Owner, bound: tuple[str, ...]) -> bool:
+    async def _is_signed(self, place: str, signature: str, owner: Owner, bound: tuple[str, ...]) -> bool:
         """Return whether a secret of ours has signed; those of other processes are read if none that is known has."""
         async for secret in self._secret.candidates():
             if hmac.compare_digest(_sign(secret, place, owner, bound), signature):
@@ -107,7 +97,7 @@ class Cursors:
         return False
 
 
-def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:
-    message = digest(str(offset), *owner.parts, *bound)
+def _sign(secret: bytes, position: str, owner: Owner, bound: tuple[str, ...]) -> str:
+    message = digest(position, *owner.parts, *bound)
     signature = hmac.digest(secret, message, hashlib.sha256)[:_SIGNATURE_BYTES]
     return base64url(signature)

@@ -206,6 +206,16 @@ class Memory:
         return self.text, self.kind, f"{self.created_at:%Y-%m-%d}", self.memory_id[:8]
 
 
+class MemoryPage(list[Memory]):
+    """A part of an owner's memories, most recently changed first.
+
+    Attributes:
+        cursor: What to pass to ``list`` for the next page; ``None``: this is the last one.
+    """
+
+    cursor: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Taught:
     """What a turn said of a memory.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.errors import (
@@ -18,15 +17,14 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import owner_of_partition
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of
-from threadkeep.memories.models import Memory
+from threadkeep.memories.models import Memory, MemoryPage
+from threadkeep.storage.encoding import Cursor, decode_cursor, encode_cursor, encode_namespace, scan_position
 from threadkeep.storage.interface import PAGE_SIZE, Embedding, Item, Namespace, Partition, Ref, Storage, read_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 _NEWEST: Final = 1000
-_CHANGED: Final = attrgetter("updated_at", "revision")
-"""The order of memories: by the time of the last change, then by the revision."""
 
 
 class MemoryReader:
@@ -57,7 +55,8 @@ class MemoryReader:
         *items, summaries = await asyncio.gather(
             *[read_items(self._storage, owner.partition, prefix=prefix) for prefix in prefixes]
         )
-        changed = sorted(chain.from_iterable(items), key=_CHANGED, reverse=True)
+        first, second = items
+        changed = _merged(items) if first and second else first or second
         return list(filter(None, map(memory_of, changed))), list(filter(None, map(memory_of, summaries)))
 
     async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
@@ -89,19 +88,35 @@ class MemoryReader:
         raise _not_found(memory_id)
 
     async def list(
-        self, *, owner: Owner, matches: Callable[[Memory], bool] | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Memory]:
-        """Return the owner's memories that match, most recently changed first, whatever their status."""
+        self,
+        *,
+        owner: Owner,
+        matches: Callable[[Memory], bool] | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        cursor: str | None = None,
+    ) -> MemoryPage:
+        """Return the owner's memories that match, most recently changed first, whatever their status.
+
+        A page begins behind the last memory of the page of *cursor*, also if that one was changed or removed since.
+        """
         if limit < 0 or offset < 0:
             msg = f"limit and offset must be 0 or more, got {limit} and {offset}."
             raise InvalidInputError(msg)
-        memories: list[Memory] = []
-        async for batch in self._batches(owner, page_size=offset + limit if matches is None else PAGE_SIZE):
-            parsed = map(memory_of, batch)
-            memories += [memory for memory in parsed if memory is not None and (matches is None or matches(memory))]
-            if len(memories) >= offset + limit:
+        after = None if cursor is None else decode_cursor(cursor)
+        found: list[tuple[Memory, Item]] = []
+        end = offset + limit
+        async for batch in self._batches(owner, page_size=PAGE_SIZE if matches or after else end + 1):
+            for item in batch if after is None else (one for one in batch if _position(one) < after):
+                memory = memory_of(item)
+                if memory is not None and (matches is None or matches(memory)):
+                    found.append((memory, item))
+            if len(found) > end:
                 break
-        return memories[offset : offset + limit]
+        page = MemoryPage([memory for memory, _ in found[offset:end]])
+        if len(found) > end and limit:
+            page.cursor = encode_cursor(_position(found[end - 1][1]))
+        return page
 
     async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
         """Return the *limit* memories that were learnt last, newest first, by the time they carry.
@@ -128,8 +143,8 @@ class MemoryReader:
                 break
         return items
 
-    async def _batches(self, owner: Owner, *, page_size: int = PAGE_SIZE) -> AsyncIterator[list[Item]]:
-        """Yield the items of all memory namespaces, most recently changed first, a batch at a time.
+    async def _batches(self, owner: Owner, *, page_size: int = PAGE_SIZE) -> AsyncIterator[Sequence[Item]]:
+        """Yield the items of all memory namespaces in the order of a scan, most recently changed first, in batches.
 
         A batch holds the items that are newer than every item which is not read yet.
         """
@@ -144,13 +159,25 @@ class MemoryReader:
                     unread.extend(page.items)
                     if page.after is not None:
                         positions[prefix] = page.after
-            oldest = max((_CHANGED(items[prefix][-1]) for prefix in positions), default=None)
-            batch: list[Item] = []
+            several = sum(map(bool, items.values())) > 1
+            oldest = max((scan_position(items[prefix][-1]) for prefix in positions), default=None) if several else None
+            batches: list[list[Item]] = []
             for prefix, unread in items.items():
-                count = len(unread) if oldest is None else sum(_CHANGED(item) >= oldest for item in unread)
-                batch += unread[:count]
+                count = len(unread) if oldest is None else sum(scan_position(item) >= oldest for item in unread)
+                batches.append(unread[:count])
                 items[prefix] = unread[count:]
-            yield sorted(batch, key=_CHANGED, reverse=True)
+            yield _merged(batches) if several else batches[0] or batches[1]
+
+
+def _merged(batches: Sequence[list[Item]]) -> list[Item]:
+    """Return the items of several scans in the order of one."""
+    return sorted(chain.from_iterable(batches), key=scan_position, reverse=True)
+
+
+def _position(item: Item) -> Cursor:
+    """Return the position of *item* among its owner's, which does not name the owner."""
+    name = item.ref.namespace
+    return scan_position(item)._replace(namespace=encode_namespace((name[0], "", *name[2:])))
 
 
 def require_one(memory_id: str, memories: Iterable[Memory], owner: Owner) -> Memory:

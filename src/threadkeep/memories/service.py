@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.codec import Imported
     from threadkeep.memories.maintenance import Merge
-    from threadkeep.memories.models import Forgotten, Memory, RememberResult, Undone, Version, Why
+    from threadkeep.memories.models import Forgotten, Memory, MemoryPage, RememberResult, Undone, Version, Why
     from threadkeep.memories.reflection import Reflected
     from threadkeep.memories.retention import RetentionReport
     from threadkeep.recall.models import Recalled
@@ -205,7 +205,8 @@ class MemoryService(Service):
         metadata: Metadata | None = None,
         limit: int = 100,
         offset: int = 0,
-    ) -> list[Memory]:
+        cursor: str | None = None,
+    ) -> MemoryPage:
         """Return memories of any status, most recently changed first.
 
         Args:
@@ -220,6 +221,7 @@ class MemoryService(Service):
             metadata: With these names and values only.
             limit: How many at most.
             offset: How many are left out before.
+            cursor: The cursor of the page before, also if memories were changed or removed since.
         """
         if kind is not None:
             self._services.kinds.require(kind)
@@ -232,6 +234,7 @@ class MemoryService(Service):
             matches=None if wanted == EVERY else wanted.matches,
             limit=limit,
             offset=offset,
+            cursor=cursor,
         )
 
     @operation

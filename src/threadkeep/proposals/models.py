@@ -152,6 +152,16 @@ class Proposal:
         return html_table(("proposed", "memory", "state", "said by", "id"), [row])
 
 
+class ProposalPage(list[Proposal]):
+    """A part of an owner's proposals, newest first.
+
+    Attributes:
+        cursor: What to pass to ``list`` for the next page; ``None``: this is the last one.
+    """
+
+    cursor: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """What became of a change that was proposed.

@@ -43,6 +43,7 @@ from threadkeep.proposals.models import (
     DecisionResult,
     NewProposal,
     Proposal,
+    ProposalPage,
     Proposed,
     State,
     checked,
@@ -52,6 +53,7 @@ from threadkeep.proposals.models import (
     statement,
     waiting_reason,
 )
+from threadkeep.storage.encoding import Cursor, decode_cursor, encode_cursor, scan_position
 from threadkeep.storage.interface import Item, Operation, Put, Ref, Storage, iterate_items
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
@@ -69,6 +71,11 @@ _MOST_WAITING: Final = 10_000
 _LAPSE_AT_ONCE: Final = 200
 
 
+def _position(item: Item) -> Cursor:
+    """Return the position of a proposal among its owner's, which does not name the owner."""
+    return scan_position(item)._replace(namespace="")
+
+
 class ProposalReader:
     """Reads proposals; it decides and writes nothing."""
 
@@ -81,19 +88,31 @@ class ProposalReader:
         (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
         return self._read(item) if item else None
 
-    async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
-        """Return proposals in *state* (``None``: in any), newest first."""
-        found: list[Proposal] = []
+    async def list(
+        self, owner: Owner, *, state: State | None, limit: int, offset: int = 0, cursor: str | None = None
+    ) -> ProposalPage:
+        """Return proposals in *state* (``None``: in any), newest first.
+
+        A page begins behind the last proposal of the page of *cursor*, also if that one was decided since.
+        """
+        after = None if cursor is None else decode_cursor(cursor)
+        found: list[tuple[Proposal, Item]] = []
+        end = offset + limit
         if limit == 0:
-            return found
+            return ProposalPage()
         async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
             async for item in rows:
+                if after is not None and _position(item) >= after:
+                    continue
                 proposal = self._read(item)
                 if proposal is not None and state in (None, proposal.state):
-                    found.append(proposal)
-                if len(found) == offset + limit:
+                    found.append((proposal, item))
+                if len(found) > end:
                     break
-        return found[offset:]
+        page = ProposalPage(proposal for proposal, _ in found[offset:end])
+        if len(found) > end:
+            page.cursor = encode_cursor(_position(found[end - 1][1]))
+        return page
 
     def _read(self, item: Item) -> Proposal | None:
         proposal = proposal_of(item)
@@ -303,13 +322,19 @@ class ProposalRepository:
         raise ProposalNotFoundError(msg, proposal_id=proposal_id)
 
     async def list(
-        self, *, owner: Owner, state: State | None = "pending", limit: int = 100, offset: int = 0
-    ) -> list[Proposal]:
+        self,
+        *,
+        owner: Owner,
+        state: State | None = "pending",
+        limit: int = 100,
+        offset: int = 0,
+        cursor: str | None = None,
+    ) -> ProposalPage:
         """Return proposals, newest first: those that wait, those in another *state*, or all (``None``)."""
         if limit < 0 or offset < 0 or state not in (None, *get_args(State)):
             msg = f"limit and offset are 0 or more, and state is one of {', '.join(get_args(State))}, or None."
             raise InvalidInputError(msg)
-        return await self._rows.list(owner, state=state, limit=limit, offset=offset)
+        return await self._rows.list(owner, state=state, limit=limit, offset=offset, cursor=cursor)
 
     async def approve(
         self,

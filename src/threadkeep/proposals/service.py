@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.kinds import Kind
     from threadkeep.memories.models import Source
-    from threadkeep.proposals.models import DecisionResult, Policy, Proposal, Proposed, Tombstone
+    from threadkeep.proposals.models import DecisionResult, Policy, Proposal, ProposalPage, Proposed, Tombstone
 
 
 class ProposalService(Service):
@@ -86,10 +86,11 @@ class ProposalService(Service):
         state: State | None = "pending",
         limit: int = 100,
         offset: int = 0,
-    ) -> list[Proposal]:
-        """Return proposals in *state* (None: in any state), newest first."""
+        cursor: str | None = None,
+    ) -> ProposalPage:
+        """Return proposals in *state* (None: in any state), newest first; *cursor*: of the page before."""
         return await self._services.proposal_repository.list(
-            owner=self._scope.resolve(owner), state=state, limit=limit, offset=offset
+            owner=self._scope.resolve(owner), state=state, limit=limit, offset=offset, cursor=cursor
         )
 
     @operation

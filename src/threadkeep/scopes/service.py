@@ -19,9 +19,9 @@ from threadkeep.text.sentences import sentences
 
 if TYPE_CHECKING:
     from threadkeep.memories.kinds import Kind
-    from threadkeep.memories.models import Forgotten, Memory
+    from threadkeep.memories.models import Forgotten, MemoryPage
     from threadkeep.models.base import WorkStep
-    from threadkeep.proposals.models import Proposal, Proposed
+    from threadkeep.proposals.models import Proposal, ProposalPage, Proposed
     from threadkeep.recall.models import Recalled
 
 MOST: Final = 3
@@ -230,15 +230,21 @@ class ScopeService(Service):
 
     @operation
     async def memories(
-        self, scope: Owner, *, owner: str | Owner | None = None, limit: int = 100, offset: int = 0
-    ) -> list[Memory]:
-        """Return the memories of *scope*, most recently changed first.
+        self,
+        scope: Owner,
+        *,
+        owner: str | Owner | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        cursor: str | None = None,
+    ) -> MemoryPage:
+        """Return the memories of *scope*, most recently changed first; *cursor*: of the page before.
 
         Raises:
             RoleRequiredError: The user may not read the scope.
         """
         await self._require(scope, owner, "read")
-        return await self._services.memory_reader.list(owner=scope, limit=limit, offset=offset)
+        return await self._services.memory_reader.list(owner=scope, limit=limit, offset=offset, cursor=cursor)
 
     @operation
     async def search(
@@ -336,14 +342,17 @@ class ScopeService(Service):
         state: State | None = "pending",
         limit: int = 100,
         offset: int = 0,
-    ) -> list[Proposal]:
-        """Return the proposals to *scope* in *state* (None: in any state), newest first.
+        cursor: str | None = None,
+    ) -> ProposalPage:
+        """Return the proposals to *scope* in *state* (None: in any state), newest first; *cursor*: of the page before.
 
         Raises:
             RoleRequiredError: The user may not review.
         """
         await self._require(scope, owner, "review")
-        return await self._services.proposal_repository.list(owner=scope, state=state, limit=limit, offset=offset)
+        return await self._services.proposal_repository.list(
+            owner=scope, state=state, limit=limit, offset=offset, cursor=cursor
+        )
 
     @operation
     async def approve(

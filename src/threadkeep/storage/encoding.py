@@ -37,6 +37,7 @@ from threadkeep.storage.interface import (
     MAX_NAMESPACE_CHARACTERS,
     MAX_VALUE_BYTES,
     Filter,
+    Item,
     Namespace,
     NamespaceMatch,
 )
@@ -250,6 +251,12 @@ def check_limit(number: int, *, name: str) -> None:
     if not isinstance(cast("object", number), int) or number < 0:
         msg = f"{name} is invalid: pass an int, 0 or more."
         raise InvalidInputError(msg)
+
+
+def scan_position(item: Item) -> Cursor:
+    """Return the position of *item* in the order of a scan."""
+    namespace, key = encode_namespace(item.ref.namespace), encode_text(item.ref.key)
+    return Cursor(to_micros(item.updated_at), item.revision, namespace, key)
 
 
 def encode_cursor(cursor: Cursor) -> str:

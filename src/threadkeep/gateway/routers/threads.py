@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import override
 
 from threadkeep.gateway.bodies import Kind, NewId, RequestBody, Shown, learnt_of, refuse_nul
 from threadkeep.gateway.events import interrupts_body
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import OwnerClient, Reader, ThreadPath, User
+from threadkeep.gateway.inputs import Cursor, OwnerClient, Reader, ThreadPath, User
 from threadkeep.gateway.routers.chat import CheckpointId
 from threadkeep.gateway.run_models import new_run_id
 from threadkeep.ids import new_id
@@ -232,17 +233,14 @@ class ForkBody(RequestBody):
 
 @router.get("")
 async def list_threads(
-    request: Request,
     user: User,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=2_000)] = None,
+    cursor: Cursor = None,
     title: Annotated[str, Query(max_length=TITLE_CHARACTERS)] = "",
 ) -> ThreadsBody:
     """List the threads of the user, the last turn first; *title*: with all of these words in their title."""
-    cursors = request.app.state.gateway.cursors
-    position = await cursors.open_position(cursor, user.owner, _LIST)
-    page = await user.tk.threads.list(limit=limit, cursor=position, title=title)
-    following = None if page.cursor is None else await cursors.seal_position(page.cursor, user.owner, _LIST)
+    rows = partial(user.tk.threads.list, title=title)
+    page, following = await user.page(rows, _LIST, cursor=cursor, limit=limit)
     running = user.running_threads()
     return ThreadsBody(threads=[_thread(one, running) for one in page], cursor=following)
 

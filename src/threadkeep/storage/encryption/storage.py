@@ -31,9 +31,8 @@ from threadkeep.storage.encoding import (
     check_namespace,
     distinct_namespaces,
     encode_namespace,
-    encode_text,
     meets,
-    to_micros,
+    scan_position,
 )
 from threadkeep.storage.encryption import MARKER
 from threadkeep.storage.encryption.cipher import (
@@ -489,7 +488,7 @@ async def read_page(
     while more and len(entries) <= limit:
         items, following = await read(cursor)
         for item in items:
-            order = _order(item)
+            order = scan_position(item)
             if order[:2] != time:
                 sort_group()
                 entries += group
@@ -510,8 +509,3 @@ async def read_page(
         return page, None
     order, _, start = entries[limit - 1]
     return page, PagePosition(start, order)
-
-
-def _order(item: Item) -> Cursor:
-    namespace, key = encode_namespace(item.ref.namespace), encode_text(item.ref.key)
-    return Cursor(to_micros(item.updated_at), item.revision, namespace, key)
