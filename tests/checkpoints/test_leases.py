@@ -16,12 +16,14 @@ from tests.checkpoints.checkpoints import Words, config_of, echo_graph
 from tests.checkpoints.test_fence import HERE, Gates, Make, gated, said
 from tests.servers import SERVERS_IN_SOAK
 from threadkeep.checkpoints.directory import thread_partition
+from threadkeep.checkpoints.head import Head, reserve
 from threadkeep.checkpoints.leases import LeaseTerms
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
 from threadkeep.ids import ThreadId
 
 SOON = LeaseTerms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
+shared = pytest.mark.parametrize("kind", ["sqlite", *SERVERS_IN_SOAK], indirect=True)
 IMPATIENT = LeaseTerms(queue=timedelta(seconds=0.1))
 
 
@@ -40,6 +42,73 @@ async def at_work(checkpointer: ThreadkeepCheckpointer, gates: Gates) -> tuple[A
 
 async def words_of(graph: Any) -> list[str]:
     return (await graph.aget_state(HERE)).values["words"]
+
+
+async def head_of(checkpointer: ThreadkeepCheckpointer) -> Head:
+    """Return the head of the thread as another process reads it."""
+
+    async def read() -> Head | None:
+        return await checkpointer._threads.get(thread_partition(ThreadId("1"), None), "1").head()
+
+    head = await checkpointer._loop.run(read())
+    assert head is not None
+    return head
+
+
+async def until_reserved(checkpointer: ThreadkeepCheckpointer) -> None:
+    async with asyncio.timeout(30):
+        while not (await head_of(checkpointer)).next_run:
+            await asyncio.sleep(0.02)
+
+
+class TestOtherProcesses:
+    """A checkpointer stands for each process: runs of one wait in line, and a run of another asks again and again."""
+
+    @shared
+    async def test_a_run_that_waited_long_goes_before_later_ones(self, kind: str, make: Make):
+        """A process that begins its next run at once let no other process in."""
+        here_, there = (make(kind), make(kind))
+        gates = Gates()
+        graph, running = await at_work(here_, gates)
+        other = asyncio.create_task(gated(there, gates).ainvoke(said("other"), HERE))
+        later = asyncio.create_task(graph.ainvoke(said("later"), HERE))
+        await until_reserved(here_)
+
+        gates.let_through("slow one")
+        await asyncio.gather(running, other, later)
+
+        assert (await words_of(graph))[-4:] == ["other", "OTHER", "later", "LATER"]
+        assert (await head_of(there)).next_run == ""
+
+    async def test_a_reservation_of_a_process_that_died_holds_up_one_run_only(self, kind: str, make: Make):
+        checkpointer = make(kind)
+        graph = echo_graph(checkpointer)
+        await graph.ainvoke(said("one"), HERE)
+        thread = checkpointer._threads.get(thread_partition(ThreadId("1"), None), "1")
+        await checkpointer._loop.run(thread.commit(reserve("gone")))
+
+        assert (await graph.ainvoke(said("two"), here("reject")))["words"][-1] == "TWO"
+        assert (await head_of(checkpointer)).next_run == "gone"
+        assert (await graph.ainvoke(said("three"), HERE))["words"][-1] == "THREE"
+        assert (await head_of(checkpointer)).next_run == ""
+
+    @shared
+    async def test_a_run_that_gives_up_takes_its_reservation_back(self, kind: str, make: Make):
+        here_, there = (make(kind), make(kind))
+        gates = Gates()
+        _, running = await at_work(here_, gates)
+        other = asyncio.create_task(gated(there, gates).ainvoke(said("other"), HERE))
+        await until_reserved(here_)
+
+        other.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await other
+
+        async with asyncio.timeout(30):
+            while (await head_of(here_)).next_run:
+                await asyncio.sleep(0.02)
+        gates.let_through("slow one")
+        await running
 
 
 class TestCancelling:

@@ -91,6 +91,7 @@ class Head:
         lease: The lease; ``None``: no run has one.
         cancelled: The tokens of runs that wait for the lease, and are to stop; each removes its own.
         status: How the last run ended.
+        next_run: The token of a run of another process that has waited long, and takes the lease next; ``""``: none.
         commit: The id of the commit that wrote it, by which a writer without an answer finds out whether it did.
     """
 
@@ -101,6 +102,7 @@ class Head:
     lease: HeadLease | None = None
     cancelled: tuple[str, ...] = ()
     status: ThreadStatus = "idle"
+    next_run: str = ""
     commit: str = field(default="", compare=False)
 
     @classmethod
@@ -115,6 +117,7 @@ class Head:
             None if lease is None else HeadLease.from_value(lease),
             tuple(map(str, value.get("cancelled", ()))),
             value.get("status", "idle"),
+            str(value.get("next", "")),
             str(value.get("commit", "")),
         )
 
@@ -127,6 +130,8 @@ class Head:
             value["cancelled"] = [*self.cancelled]
         if self.status != "idle":
             value["status"] = self.status
+        if self.next_run:
+            value["next"] = self.next_run
         if self.commit:
             value["commit"] = self.commit
         if self.lease is not None:
@@ -169,6 +174,16 @@ def cancel_waiting(run: str) -> Callable[[Head], Head]:
 def uncancel(run: str) -> Callable[[Head], Head]:
     """Return what undoes :func:`cancel_waiting`."""
     return lambda head: replace(head, cancelled=tuple(one for one in head.cancelled if one != run))
+
+
+def reserve(run: str) -> Callable[[Head], Head]:
+    """Return what lets the run with the token *run* take the lease next, unless another run does."""
+    return lambda head: head if head.next_run else replace(head, next_run=run)
+
+
+def unreserve(run: str) -> Callable[[Head], Head]:
+    """Return what undoes :func:`reserve`."""
+    return lambda head: replace(head, next_run="") if head.next_run == run else head
 
 
 def bind_to(owner: Owner) -> Callable[[Head], Head]:

@@ -2,15 +2,17 @@
 
 A lease is a part of the thread's head: its token is the random id of the run, every write of the run renews it, and
 a write without it is refused (:mod:`~threadkeep.checkpoints.head`). The lease of a process that died expires. Runs of
-one process wait for each other in the order in which they came; runs of other processes ask again. Everything but
-:meth:`Leases.of` runs in the event loop of the storage.
+one process wait for each other in the order in which they came; runs of other processes ask again. A run that has
+asked for long says so in the head, once, and the next run lets it go first. Everything but :meth:`Leases.of` runs in
+the event loop of the storage.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -29,7 +31,9 @@ from threadkeep.checkpoints.head import (
     ThreadStatus,
     busy,
     cancel_waiting,
+    reserve,
     uncancel,
+    unreserve,
 )
 from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
@@ -62,6 +66,12 @@ _NOT_RELEASED: Final = 10_000
 _SOON_SECONDS: Final = 0.005
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.5
+_RESERVE_SECONDS: Final = 2.0
+"""After how long a run that waits for one of another process reserves the lease: no run in between takes it."""
+
+_RESERVED_SECONDS: Final = 3 * _LONGEST_PAUSE_SECONDS
+"""How long a free lease stays reserved: the run that waits asks every half a second, unless its process died."""
+
 _CANCEL_SECONDS: Final = 3.0
 """How long a run that waits may take to see that it is cancelled: it looks every half a second."""
 
@@ -128,6 +138,7 @@ class Lease:
         over: Whether it was given back or lost.
         turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
         leases: What gave it.
+        reserved: Whether the run asked to be the next one, as it waited for long.
         undone: Whether another run has undone it.
         failure: Why a write was not committed that the run did not wait for; ``None``: none was.
     """
@@ -144,6 +155,7 @@ class Lease:
     ending: bool = False
     over: bool = False
     turn: asyncio.Lock | None = None
+    reserved: bool = False
     undone: bool = False
     failure: BaseException | None = None
     _deferred: deque[Change] = field(default_factory=deque["Change"])
@@ -334,16 +346,15 @@ class Leases:
         if waits:
             await self._await_turn(lease, strategy, deadline)
         try:
-            pause, fresh = _FIRST_PAUSE_SECONDS, taken_from is not None
+            waiting, fresh = _Waiting(token, strategy), taken_from is not None
             while True:
                 head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
                 _require(head, locked_to, taken_from, lease)
                 fresh = True
-                if waits and thread.is_leased(head) and not self._is_over(head):
+                if waiting.is_blocked(head, leased=thread.is_leased(head) and not self._is_over(head)):
                     if strategy == "reject" or clock.time() > deadline:
                         raise busy()  # noqa: TRY301 - what waits behind it goes on
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+                    await self._wait(lease, head, waiting)
                     continue
                 if owner is not None and not head.owner:
                     await call(self._owners.enter(thread, owner, scoped=scoped, epoch=lease.epoch))
@@ -377,8 +388,17 @@ class Leases:
         """Return whether the lease in *head* is of a run of this process that ended while the storage was away."""
         return head.lease is not None and head.lease.run in self._not_released
 
+    async def _wait(self, lease: Lease, head: Head, waiting: _Waiting) -> None:
+        """Wait a moment for the run that blocks *head*, and once it takes long, ask to be the next one."""
+        if waiting.is_to_reserve(head):
+            lease.reserved = True
+            await self._threads.call(self._commit_quietly(lease, reserve(lease.run)))
+        await waiting.pause()
+
     def _give_up(self, lease: Lease, error: BaseException) -> None:
         self._confirm_if_cancelled(lease, error)
+        if lease.reserved:
+            self._threads.track(asyncio.ensure_future(self._commit_quietly(lease, unreserve(lease.run))))
         if isinstance(error, asyncio.CancelledError):  # it may be committed
             self._threads.track(asyncio.ensure_future(self._release_quietly(lease)))
         else:
@@ -387,11 +407,12 @@ class Leases:
     def _confirm_if_cancelled(self, lease: Lease, error: BaseException) -> None:
         """Remove the token of a run that was told to wait no longer: what told it so sees that it did wait."""
         if isinstance(error, RunCancelledError):
-            self._threads.track(asyncio.ensure_future(self._confirm_cancelled(lease)))
+            self._threads.track(asyncio.ensure_future(self._commit_quietly(lease, uncancel(lease.run))))
 
-    async def _confirm_cancelled(self, lease: Lease) -> None:
-        with suppress(ConflictError, StorageError):  # then it is removed by what told it so
-            await lease.thread.commit(uncancel(lease.run))
+    async def _commit_quietly(self, lease: Lease, revise: Callable[[Head], Head]) -> None:
+        """Take back what the run has said in the head; if that fails, others take it back or wait a moment."""
+        with suppress(ConflictError, StorageError):
+            await lease.thread.commit(revise)
 
     async def release(self, lease: Lease) -> None:
         """Give *lease* back; when this returns, no other run can undo what its run wrote.
@@ -496,6 +517,7 @@ class Leases:
             owner=seen.owner or (lease.owner.label if lease.owner is not None else ""),
             newest=newest,
             writer=writer,
+            next_run="" if strategy == "enqueue" else seen.next_run,
             lease=HeadLease(lease.run, now + self.terms.lease, self.terms.lease.total_seconds(), newest),
         )
 
@@ -562,6 +584,45 @@ class Leases:
             _next_turn(lease)
         except StorageError:  # the next time, or it expires
             return
+
+
+class _Waiting:
+    """How one run waits for the lease, which a run of another process has or has reserved.
+
+    Clocks of machines differ, so a reservation has expired once the lease was free for long enough since this run
+    first saw it.
+
+    Args:
+        run: The token of the run.
+        strategy: Of a run that takes the lease from another one, nothing is waited for.
+    """
+
+    def __init__(self, run: str, strategy: Strategy) -> None:
+        self._run = run
+        self._strategy = strategy
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._began = time.monotonic()
+        self._next_run = ""
+        self._free_since = 0.0
+
+    def is_blocked(self, head: Head, *, leased: bool) -> bool:
+        """Return whether another run has the lease of *head*, or takes it next."""
+        now = time.monotonic()
+        if leased or head.next_run != self._next_run:
+            self._next_run, self._free_since = head.next_run, now
+        if leased:
+            return self._strategy in ("enqueue", "reject")
+        reserved = head.next_run not in ("", self._run) and now - self._free_since < _RESERVED_SECONDS
+        return reserved and self._strategy == "enqueue"
+
+    def is_to_reserve(self, head: Head) -> bool:
+        """Return whether the run has waited so long that it asks to be the next one."""
+        return not head.next_run and time.monotonic() - self._began > _RESERVE_SECONDS
+
+    async def pause(self) -> None:
+        """Wait before the next look, longer each time."""
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
 
 def undone() -> ThreadMovedOnError:
