@@ -58,9 +58,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class ThreadkeepError(Exception):
@@ -268,6 +269,10 @@ class StorageUnavailableError(StorageError):
     """The storage did not answer, or is locked by another process. Try again; nothing was written."""
 
     code = "storage_unavailable"
+
+
+FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What an operating system says of a full disk, or of a limit on the size of a file."""
 
 
 class StorageFullError(StorageError):

@@ -243,6 +243,16 @@ class TestCopy:
                 "Has a cat called Momo.",
             }
 
+    def test_a_new_file_is_made_also_where_processes_make_no_tables(
+        self, kept: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As a backup is made with the environment of the processes."""
+        monkeypatch.setenv("THREADKEEP_MIGRATE", "check")
+
+        done = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db")
+
+        assert (done["written"], done["complete"]) == (7, True)
+
     def test_what_waits_for_a_decision_can_be_approved_there(self, kept: Path, folder: Path):
         """Revisions are counted anew; what counts is whether the memory still says what it said."""
         with threadkeep.open(f"sqlite:///{kept}", embedder="none") as tk:

@@ -10,8 +10,8 @@ import os
 import shutil
 import sqlite3
 import stat
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import closing
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -28,10 +28,12 @@ from threadkeep.errors import (
     OwnerMismatchError,
     PartitionErasedError,
     SettingsError,
+    StorageFullError,
     ThreadMovedOnError,
 )
 from threadkeep.identity import Owner
 from threadkeep.models.base import Message
+from threadkeep.owners.erasure import receipts_in
 from threadkeep.storage.interface import Partition, iterate_items, iterate_partitions
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
@@ -196,6 +198,24 @@ async def nothing_is_left(
 def bytes_below(folder: Path) -> bytes:
     """Return what all files below *folder* hold: receipts, databases and indexes."""
     return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def in_folder(folder: Path) -> threadkeep.Settings:
+    """Return settings with the receipts and their key in *folder*."""
+    return threadkeep.Settings.load(erasure_log=folder / "erasures.jsonl")
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let this process write no file beyond *size*, as a full disk does."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class TestErase:
@@ -509,6 +529,33 @@ class TestReceipt:
         assert stat.S_IMODE(os.stat(tmp_path / "memory-erasures.key").st_mode) == 0o600  # noqa: PTH116
         assert len(names) == 2
         assert len(set(names)) == 1
+
+    @pytest.mark.linux
+    async def test_a_full_disk_is_named_where_no_key_can_be_made(self, tmp_path: Path):
+        """Nothing is left of the key, nothing is erased, and the erasure succeeds once there is room."""
+        async with threadkeep.open("memory:", embedder="none", settings=in_folder(tmp_path)) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            with files_of_at_most(0), pytest.raises(StorageFullError, match="full"):
+                await tk.owners.erase(ANA)
+
+            assert not any(tmp_path.iterdir())  # noqa: ASYNC240
+            assert len(await tk.memories.list(owner=ANA)) == 1
+            assert (await tk.owners.erase(ANA)).kept_in == ("storage", "file")
+
+    @pytest.mark.linux
+    async def test_a_receipt_that_does_not_fit_leaves_no_part_of_itself(self, tmp_path: Path):
+        """Otherwise the next one would continue its line, and no receipt of the file could be read."""
+        receipts = tmp_path / "erasures.jsonl"
+        async with threadkeep.open("memory:", embedder="none", settings=in_folder(tmp_path)) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            await tk.owners.erase(ANA)
+            size = receipts.stat().st_size
+            with files_of_at_most(size + 20):
+                cut = await tk.owners.erase("ben")
+            whole = await tk.owners.erase("carla")
+
+        assert (cut.kept_in, whole.kept_in) == (("storage",), ("storage", "file"))
+        assert {one.receipt_id for one in receipts_in(receipts)} >= {whole.receipt_id}
 
     async def test_a_short_key_is_refused(self, tmp_path: Path):
         """At start, by the variable's name."""

@@ -257,6 +257,8 @@ def copy(
     _require_another(source, target, settings, from_prefix, to_prefix)
     into = _with_prefix(settings, to_prefix)
     resolved = resolve_settings(target, _unsealed(into) if to_unsealed else into)
+    if missing_database(resolved) is not None:  # a new file has no tables that another process uses
+        resolved = resolved.model_copy(update={"migrate": "auto"})
     title = "Reading" if dry_run else "Copying"
     base = _unsealed(settings) if from_unsealed else settings
     with progress(title, quiet=json) as bar:

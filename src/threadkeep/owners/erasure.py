@@ -8,6 +8,7 @@ a clock.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 import json
 import os
@@ -19,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
-from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep.errors import FULL_ERRNOS, InvalidInputError, SettingsError, StorageFullError
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.ids import digest, new_id
 from threadkeep.memories.codec import moment_of
@@ -220,7 +221,12 @@ def _append(path: Path, line: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(descriptor, f"{line}\n".encode())
+        data, size = f"{line}\n".encode(), os.fstat(descriptor).st_size
+        written = os.write(descriptor, data)
+        if written < len(data):  # the disk is full: the next receipt would continue this line
+            if os.fstat(descriptor).st_size == size + written:
+                os.ftruncate(descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -232,15 +238,18 @@ def _key_in(path: Path) -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = path.with_name(f"{path.name}.{new_id()}")
         if not path.exists():
-            _append(beside, secrets.token_hex(_KEY_BYTES))
             try:
+                _append(beside, secrets.token_hex(_KEY_BYTES))
                 os.link(beside, path)
             except FileExistsError:
                 pass
             finally:
-                beside.unlink()
+                beside.unlink(missing_ok=True)
         text = path.read_text("ascii").strip()
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in FULL_ERRNOS:
+            msg = f"The disk is full, so the key of erasures' receipts cannot be kept in {path}; free some space."
+            raise StorageFullError(msg, path=str(path)) from error
         msg = (
             f"The key of erasures' receipts cannot be kept in {path} ({type(error).__name__}); "
             "set THREADKEEP_ERASURE_KEY, or THREADKEEP_ERASURE_LOG to a file in a folder that can be written."

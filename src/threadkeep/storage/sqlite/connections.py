@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from threadkeep.errors import (
+    FULL_ERRNOS,
     ClosedError,
     NotAStorageError,
     StorageError,
@@ -66,7 +67,6 @@ TRUNCATE_SECONDS: Final = 1.0
 
 _making: Final = threading.Lock()
 _PERMISSION_ERRNOS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_CODES: Final = frozenset(
     {
         sqlite3.SQLITE_IOERR_WRITE,
@@ -240,7 +240,7 @@ def _make_file(path: Path) -> None:
     except OSError as error:
         if error.errno in _PERMISSION_ERRNOS:
             raise _read_only(path) from error
-        if error.errno in _FULL_ERRNOS:
+        if error.errno in FULL_ERRNOS:
             raise _full(path) from error
         msg = f"The storage at {path} cannot be created: {error.strerror}. Choose another path."
         raise StorageError(msg, path=str(path)) from error
