@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from threadkeep.arguments import check_count
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.concurrency import check_timeout
 from threadkeep.container import Container
@@ -340,11 +341,10 @@ class Threadkeep(TurnOperations):
 
         for name, value, known in (("placement", placement, ("user", "system")), ("events", events, ("ids", "full"))):
             if value not in known:
-                msg = f"{name} must be {' or '.join(known)}, got {value[:40]!r}."
+                msg = f"{name} must be {' or '.join(known)}, got {str(value)[:40]!r}."
                 raise InvalidInputError(msg)
-        if budget_tokens is not None and budget_tokens < 0:
-            msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
-            raise InvalidInputError(msg)
+        if budget_tokens is not None:
+            check_count(budget_tokens, "budget_tokens")
         if timeout is not None:
             check_timeout(timeout)
         kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
@@ -392,9 +392,8 @@ class Threadkeep(TurnOperations):
         from threadkeep.langgraph.window_rules import kept_messages
 
         settings = self._app.settings
-        if max_tokens is not None and max_tokens < 1:
-            msg = f"max_tokens must be 1 or more, got {max_tokens}."
-            raise InvalidInputError(msg)
+        if max_tokens is not None:
+            check_count(max_tokens, "max_tokens", least=1)
         return ThreadkeepWindow(
             self,
             max_tokens=max_tokens,

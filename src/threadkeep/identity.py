@@ -124,7 +124,7 @@ def checked_agent(scope: Owner) -> Owner:
     Raises:
         InvalidInputError: It is no agent.
     """
-    if scope.kind != "agent":
+    if not isinstance(scope, Owner) or scope.kind != "agent":
         msg = "Experience is of an agent; pass tk.agent(name)."
         raise InvalidInputError(msg)
     return scope

@@ -8,9 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from threadkeep.arguments import check_string
 from threadkeep.capture.models import Receipt
 from threadkeep.concurrency import check_timeout
-from threadkeep.errors import SettingsError
+from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.recall.models import Recall
@@ -102,6 +103,8 @@ class TurnOperations:
         """
         from threadkeep.text.quoted import quoted_attachment
 
+        check_string(text, "text")
+        check_string(name, "name")
         return quoted_attachment(text, name=name)
 
     async def capture(
@@ -206,6 +209,9 @@ class TurnOperations:
         """
         from threadkeep.transfer.conversation_exports import learn_from_export, read_export
 
+        if not isinstance(path, str | Path):
+            msg = f"path must be a string or a Path, got {type(path).__name__}."
+            raise InvalidInputError(msg)
         resolved = self._scope.resolve(owner)
         if not self._app.capturing:
             msg = "Capture is off, so nothing can be imported; set THREADKEEP_CAPTURE to local or another extractor."

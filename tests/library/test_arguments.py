@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,43 @@ from threadkeep.errors import InvalidInputError, SettingsError, TooLargeError
 from threadkeep.testing import HashingEmbedder
 
 SAID = [{"role": "user", "content": "I like tea."}]
+A_LIST = "must be a list of"
+OF_ANOTHER_TYPE: list[tuple[Callable[[Any], object], str]] = [
+    (lambda tk: tk.sync.memories.list(limit="5"), "limit must be a whole number, got str."),
+    (lambda tk: tk.sync.memories.list(offset=None), "offset must be a whole number, got NoneType."),
+    (lambda tk: tk.sync.memories.search("tea", limit=None), "limit must be a whole number, got NoneType."),
+    (lambda tk: tk.sync.memories.undo("2"), "last must be a whole number, got str."),
+    (lambda tk: tk.sync.memories.reflect(older_than=30), "older_than must be a timedelta, got int"),
+    (lambda tk: tk.sync.memories.reflect(older_than=timedelta.max), "older_than must be 0 or more"),
+    (lambda tk: tk.sync.memories.remember("I like tea.", valid_from="2026-01-01"), "valid_from must be a datetime"),
+    (lambda tk: tk.sync.memories.remember("I like tea.", source="user"), "source must be a Source object, got str."),
+    (lambda tk: tk.sync.memories.remember_many(["I like tea."]), f"news {A_LIST} NewMemory objects, got str."),
+    (lambda tk: tk.sync.memories.import_lines("I like tea."), f"lines {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.memories.get_many("5f0c"), f"memory_ids {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.memories.forget(None), "memory_id must be a string, got NoneType."),
+    (lambda tk: tk.sync.proposals.list(limit="5"), "limit must be a whole number, got str."),
+    (lambda tk: tk.sync.proposals.list(state="open"), "state must be one of pending"),
+    (lambda tk: tk.sync.proposals.decide(["5f0c"]), f"choices {A_LIST} Choice objects, got str."),
+    (lambda tk: tk.sync.proposals.set_policy({"tool": "never"}), "rules must be a string, got dict."),
+    (lambda tk: tk.sync.proposals.propose("I like tea.", source="user"), "source must be a Source object, got str."),
+    (lambda tk: tk.sync.queue.retry("5f0c"), f"turn_ids {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.owners.audit(limit="5"), "limit must be a whole number, got str."),
+    (lambda tk: tk.sync.owners.opt_out(thread_id=""), "The thread id is empty"),
+    (lambda tk: tk.sync.threads.list(older_than=30), "older_than must be a timedelta, got int"),
+    (lambda tk: tk.sync.threads.list(title=5), "title must be a string, got int."),
+    (lambda tk: tk.sync.threads.delete("1"), f"thread_ids {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.threads.delete(older_than=30), "older_than must be a timedelta, got int"),
+    (lambda tk: tk.sync.threads.prune("1"), f"thread_ids {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.threads.prune(since="2026-01-01"), "since must be a datetime with a time zone"),
+    (lambda tk: tk.sync.threads.update("1", title=5), "title must be a string, got int."),
+    (lambda tk: tk.sync.threads.update("1", metadata=["a"]), "metadata must be a mapping"),
+    (lambda tk: tk.sync.threads.note_turn("1", question="Tea?", status="done"), "status must be one of idle"),
+    (lambda tk: tk.middleware(experience="ops"), "Experience is of an agent"),
+    (lambda tk: tk.middleware(events=None), "events must be ids or full"),
+    (lambda tk: tk.window(max_tokens="1000"), "max_tokens must be a whole number, got str."),
+    (lambda tk: tk.attachment(b"%PDF", name="a.pdf"), "text must be a string, got bytes."),
+    (lambda tk: tk.sync.import_conversations(None), "path must be a string or a Path, got NoneType."),
+]
 
 
 class TestThreadId:
@@ -117,6 +156,24 @@ class TestWrongOnes:
             for call in (tk.sync.memories.list, partial(tk.sync.memories.search, "tea")):
                 with pytest.raises(InvalidInputError, match="since must be a datetime with a time zone"):
                     call(owner="ana", since=since)
+
+    @pytest.mark.parametrize(("call", "message"), OF_ANOTHER_TYPE)
+    def test_a_value_of_another_type(self, call: Callable[[Any], object], message: str) -> None:
+        """One sentence names the argument, and what it takes."""
+        with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
+            tk.sync.threads.create("1")
+
+            with pytest.raises(InvalidInputError) as refused:
+                call(tk)
+
+            assert str(refused.value).startswith(message)
+
+    def test_receipts_are_named_by_a_text_too(self, tmp_path: Path) -> None:
+        """As paths of files are elsewhere."""
+        file = tmp_path / "receipts.jsonl"
+        file.write_text("")
+        with threadkeep.open("memory://", embedder="none") as tk:
+            assert tk.sync.owners.replay_erasures(str(file)) == tk.sync.owners.replay_erasures(file)
 
     def test_a_cursor_of_no_page(self) -> None:
         """The message names what the caller passes."""

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from threadkeep.arguments import check_each
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
@@ -586,6 +587,8 @@ class QueueService(Service):
             The turns that are tried again, as they were. Turns that a worker has, and turns that do not wait, are left
             out.
         """
+        if turn_ids is not None:
+            check_each(turn_ids, "turn_ids", str)
         keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
         return await self._services.captures.retry(keys, owner=self._optional(owner))
 

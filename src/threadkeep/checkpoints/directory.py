@@ -17,6 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from threadkeep.arguments import check_string
 from threadkeep.checkpoints.codec import HEAD
 from threadkeep.checkpoints.head import Head, ThreadStatus, bind_to
 from threadkeep.concurrency import retry_conflicts, until_available
@@ -262,12 +263,13 @@ class ThreadDirectory:
         Raises:
             InvalidInputError: The metadata are invalid; see :func:`checked_metadata`.
         """
+        added = checked_metadata(metadata)
 
         async def change() -> ListedThread | None:
             item = await self._item(owner, thread_id, scoped=scoped)
             if item is None:
                 return None
-            merged = None if metadata is None else checked_metadata({**item.value.get("metadata", {}), **metadata})
+            merged = None if added is None else checked_metadata({**item.value.get("metadata", {}), **added})
             changes = {"title": title, "pinned": pinned, "metadata": merged}
             value = {**item.value, **{name: change for name, change in changes.items() if change is not None}}
             at = last_turn_at or item.updated_at
@@ -451,6 +453,7 @@ def checked_title(title: str) -> str:
     Raises:
         InvalidInputError: It has more than 200 characters.
     """
+    check_string(title, "title")
     text = " ".join(title.split())
     if len(text) > _TITLE_CHARACTERS:
         msg = f"The title has {len(text):,} characters; at most {_TITLE_CHARACTERS} are allowed."
@@ -466,6 +469,9 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | Non
     """
     if metadata is None:
         return None
+    if not isinstance(metadata, Mapping):
+        msg = f"metadata must be a mapping of names to values, got {type(metadata).__name__}."
+        raise InvalidInputError(msg)
     size = len(encode_value(metadata))
     if size > _METADATA_CHARACTERS:
         msg = f"The metadata of a thread has {size:,} characters; at most {_METADATA_CHARACTERS:,} are allowed."

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
+from threadkeep.arguments import check_age, check_count, check_each, check_moment, check_string
 from threadkeep.checkpoints.directory import checked_metadata, checked_title
-from threadkeep.checkpoints.head import thread_id_from
+from threadkeep.checkpoints.head import ThreadStatus, thread_id_from
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.errors import (
     ConflictError,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.checkpoints.directory import ListedThread
-    from threadkeep.checkpoints.head import ThreadStatus
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container, Services
     from threadkeep.identity import Owner, OwnerScope
@@ -69,9 +69,10 @@ class ThreadService:
         Raises:
             InvalidInputError: *limit* is below 1, or *cursor* is invalid.
         """
-        if limit < 1:
-            msg = f"limit must be 1 or more, got {limit}."
-            raise InvalidInputError(msg)
+        check_count(limit, "limit", least=1)
+        check_string(title, "title")
+        if older_than is not None:
+            check_age(older_than)
         owner = self._scope.resolve(owner)
         words = title.casefold().split()
         found: list[ThreadSummary] = []
@@ -176,7 +177,14 @@ class ThreadService:
             memory: Whether the turn uses memory. It is noted of an interrupted turn, so that whatever resumes the
                 turn goes on in the same way.
             owner: The owner.
+
+        Raises:
+            InvalidInputError: *status* is unknown.
         """
+        check_string(question, "question")
+        if status not in get_args(ThreadStatus):
+            msg = f"status must be one of {', '.join(get_args(ThreadStatus))}, got {str(status)[:40]!r}."
+            raise InvalidInputError(msg)
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = self._saver.scoped(owner) if self._scope.locked else await self._view(named, owner)
 
@@ -308,9 +316,9 @@ class ThreadService:
         Raises:
             InvalidInputError: *latest* is below 1, *since* has no time zone, or a thread that is named is not there.
         """
-        if latest < 1 or isinstance(thread_ids, str) or (since is not None and since.tzinfo is None):
-            msg = "Give the threads as a list of ids, latest as 1 or more, and since with a time zone."
-            raise InvalidInputError(msg)
+        check_count(latest, "latest", least=1)
+        if since is not None:
+            check_moment(since, "since")
         owner = self._scope.resolve(owner)
         keep = KeptCheckpoints(latest, since, waiting)
         done: list[Pruned] = []
@@ -339,7 +347,7 @@ class ThreadService:
         Raises:
             InvalidInputError: Nothing says which, or a thread that is named is not there.
         """
-        if isinstance(thread_ids, str) or (thread_ids is None and older_than is None):
+        if thread_ids is None and older_than is None:
             msg = (
                 "Name the threads to delete as a list of ids, or say older_than; all at once goes by erasing the owner."
             )
@@ -530,6 +538,10 @@ class ThreadService:
     async def _selected(
         self, thread_ids: Sequence[str] | None, owner: Owner, older_than: timedelta | None
     ) -> list[ThreadId]:
+        if older_than is not None:
+            check_age(older_than)
+        if thread_ids is not None:
+            check_each(thread_ids, "thread_ids", str)
         ids = await self._ids(owner) if thread_ids is None else [thread_id_from(one) for one in thread_ids]
         chosen: list[ThreadId] = []
         for thread_id in ids:

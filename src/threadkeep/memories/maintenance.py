@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.arguments import check_count
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.errors import RevisionConflictError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audited_writer import (
     ADDED,
@@ -80,9 +81,7 @@ class MemoryMaintenance:
         Raises:
             RevisionConflictError: Another writer changed something meanwhile; read the audit again.
         """
-        if last < 1:
-            msg = f"last must be 1 or more changes, got {last}."
-            raise InvalidInputError(msg)
+        check_count(last, "last", least=1)
         head = await self._audited_writer.head(owner)
         if head.number != (entries[0].number if entries else 0):
             msg = "Another process changed the memories; nothing was undone. Read the audit again and repeat."

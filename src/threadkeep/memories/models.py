@@ -270,17 +270,6 @@ class MemoryFilter:
         )
 
 
-def check_since(since: object) -> None:
-    """Check the time of a filter.
-
-    Raises:
-        InvalidInputError: It cannot be compared with times that have a time zone.
-    """
-    if not isinstance(since, datetime) or since.tzinfo is None:
-        msg = "since must be a datetime with a time zone, e.g. datetime.now(UTC)."
-        raise InvalidInputError(msg)
-
-
 EVERY: Final = MemoryFilter()
 """All memories."""
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
+from threadkeep.arguments import check_count, check_string
 from threadkeep.errors import (
     DamagedItemError,
-    InvalidInputError,
     MemoryNotFoundError,
     PartitionErasedError,
     RevisionConflictError,
@@ -100,9 +100,9 @@ class MemoryReader:
 
         A page begins behind the last memory of the page of *cursor*, also if that one was changed or removed since.
         """
-        if limit < 0 or offset < 0:
-            msg = f"limit and offset must be 0 or more, got {limit} and {offset}."
-            raise InvalidInputError(msg)
+        if not (isinstance(limit, int) and isinstance(offset, int) and limit >= 0 <= offset):
+            check_count(limit, "limit")
+            check_count(offset, "offset")
         after = None if cursor is None else decode_cursor(cursor)
         found: list[tuple[Memory, Item]] = []
         end = offset + limit
@@ -203,6 +203,7 @@ def _places(label: str) -> tuple[Namespace, ...]:
 
 
 def _not_found(memory_id: str) -> MemoryNotFoundError:
+    check_string(memory_id, "memory_id")
     msg = f"Memory {memory_id[:80]!r} of this owner was not found; list the memories."
     return MemoryNotFoundError(msg, memory_id=memory_id)
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from cachetools import LRUCache
 
+from threadkeep.arguments import check_age
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import ExtractionError, InvalidInputError
+from threadkeep.errors import ExtractionError
 from threadkeep.ids import MemoryId, ThreadId, short_digest
 from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
 from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
@@ -143,9 +144,7 @@ class Reflection:
             InvalidInputError: *older_than* is negative.
             RevisionConflictError: Other writers kept getting in the way; nothing was written.
         """
-        if older_than < timedelta(0):
-            msg = "older_than must be 0 or more."
-            raise InvalidInputError(msg)
+        check_age(older_than)
         until = self._clock.now() - older_than
         condensed: dict[tuple[MemoryId, ...], str] = {}  # a repeated commit asks no model again
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
+from threadkeep.arguments import check_moment
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId, TurnId, new_id
@@ -522,6 +523,9 @@ class MemoryRepository(MemoryReader):
             BUILT_IN_KINDS.require(new.kind)
         now = self._clock.now()
         created_at = new.created_at or now
+        for name, moment in (("created_at", created_at), ("valid_from", new.valid_from), ("valid_to", new.valid_to)):
+            if moment is not None:
+                check_moment(moment, name)
         sources = new.sources or (Source("user", at=created_at),)
         return Memory(
             memory_id=new.memory_id or MemoryId(new_id()),
@@ -532,10 +536,10 @@ class MemoryRepository(MemoryReader):
             trust=least_trusted(sources),
             sources=sources,
             revision=0,
-            created_at=_aware(created_at),
+            created_at=created_at,
             updated_at=now,
-            valid_from=_aware(new.valid_from) if new.valid_from else None,
-            valid_to=_aware(new.valid_to) if new.valid_to else None,
+            valid_from=new.valid_from,
+            valid_to=new.valid_to,
             pinned=new.pinned,
             approval=new.approval,
             history=tuple(replace(old, text=self._checked(old.text)) for old in new.history),
@@ -577,10 +581,3 @@ def _decided_by(approval: Approval | None, *sources: Source) -> tuple[str, str]:
     thread = next((source.thread_id for source in sources if source.thread_id), None)
     why = f"turn:{turn}" if turn else f"thread:{thread}" if thread else ""
     return (approval.by if approval else USER), why
-
-
-def _aware(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        msg = "The time has no time zone: pass an aware datetime, e.g. datetime.now(UTC)."
-        raise InvalidInputError(msg)
-    return moment

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.arguments import check_count
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import Owner
@@ -171,9 +172,8 @@ class AuditReader:
 
     async def list(self, owner: Owner, *, limit: int | None = None) -> list[AuditEntry]:
         """Return what was changed, newest first: the *limit* newest, or everything."""
-        if limit is not None and limit < 0:
-            msg = f"limit must be 0 or more, got {limit}."
-            raise InvalidInputError(msg)
+        if limit is not None:
+            check_count(limit, "limit")
         found = [entry for item in await self._items(owner) if (entry := entry_of(item)) is not None]
         return sorted(found, key=lambda entry: entry.number, reverse=True)[:limit]
 

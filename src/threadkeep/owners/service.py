@@ -7,22 +7,23 @@ import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from typing_extensions import override
 
+from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.errors import OptedOutError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
+from threadkeep.memories.models import checked_name
 from threadkeep.owners.models import Holdings, exported_value, is_bookkeeping, place_of
 from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from _typeshed import ReadableBuffer
 
     from threadkeep.clock import Clock
@@ -300,6 +301,7 @@ class OwnerService(Service):
         learnt from are emptied. Other processes follow within five seconds.
         """
         owner = self._scope.resolve(owner)
+        thread_id = None if thread_id is None else thread_id_from(thread_id)
         await self._services.opt_outs.set(owner, thread_id=thread_id, out=out)
         if out:
             await self._services.captures.drop(owner, thread_id=thread_id)
@@ -308,6 +310,7 @@ class OwnerService(Service):
     async def opted_out(self, owner: str | Owner | None = None, *, thread_id: str | None = None) -> bool:
         """Return whether the owner has opted out, at all or in this thread."""
         owner = self._scope.resolve(owner)
+        thread_id = None if thread_id is None else thread_id_from(thread_id)
         await self._services.opt_outs.notice()
         return self._services.opt_outs.holds(owner, thread_id)
 
@@ -319,7 +322,7 @@ class OwnerService(Service):
         return self._services.opt_outs.threads(owner, await self._services.thread_directory.ids_of(owner))
 
     @operation
-    async def replay_erasures(self, *files: Path) -> Replayed:
+    async def replay_erasures(self, *files: str | Path) -> Replayed:
         """Erase every owner again that a restored backup brought back. Concerns all owners.
 
         Args:
@@ -330,7 +333,7 @@ class OwnerService(Service):
             InvalidInputError: A file cannot be read.
         """
         self._scope.require_unlocked()
-        return await self._services.erasure.replay(*files)
+        return await self._services.erasure.replay(*map(Path, files))
 
     @operation
     async def erasure_receipts(self) -> list[ErasureReceipt]:
@@ -352,6 +355,7 @@ class OwnerService(Service):
             reason: Why; at most 200 characters are kept.
             owner: The owner.
         """
+        change = checked_name(change, "change")
         value = {"change": change, "at": self._services.clock.now().isoformat()}
         await self._services.audited_writer.commit(
             self._scope.resolve(owner), [Put((ACCESS,), change, value)], by=by, why=reason

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from threadkeep.arguments import check_count, check_string
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import (
     ConflictError,
@@ -331,8 +332,10 @@ class ProposalRepository:
         cursor: str | None = None,
     ) -> ProposalPage:
         """Return proposals, newest first: those that wait, those in another *state*, or all (``None``)."""
-        if limit < 0 or offset < 0 or state not in (None, *get_args(State)):
-            msg = f"limit and offset are 0 or more, and state is one of {', '.join(get_args(State))}, or None."
+        check_count(limit, "limit")
+        check_count(offset, "offset")
+        if state not in (None, *get_args(State)):
+            msg = f"state must be one of {', '.join(get_args(State))}, or None."
             raise InvalidInputError(msg)
         return await self._rows.list(owner, state=state, limit=limit, offset=offset, cursor=cursor)
 
@@ -554,6 +557,8 @@ class ProposalRepository:
         key: str | None = None,
     ) -> Decision:
         by = checked_name(by, "by")
+        if comment is not None:
+            check_string(comment, "comment")
         said = self._redact(comment.strip())[:MAX_COMMENT_CHARACTERS] if comment else None
         return Decision(state, by, self._clock.now(), text, said, key=checked_name(key, "key") if key else None)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from threadkeep.arguments import check_each, check_object, check_string
 from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
+from threadkeep.memories.models import Source
 from threadkeep.proposals.models import Action, Choice, NewProposal, State
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.kinds import Kind
-    from threadkeep.memories.models import Source
     from threadkeep.proposals.models import DecisionResult, Policy, Proposal, ProposalPage, Proposed, Tombstone
 
 
@@ -57,6 +58,8 @@ class ProposalService(Service):
             RevisionConflictError: The memory was changed since *base_revision*.
         """
         self._services.kinds.require(kind)
+        if source is not None:
+            check_object(source, "source", Source)
         new = NewProposal(
             text,
             action,
@@ -188,6 +191,7 @@ class ProposalService(Service):
         self, choices: Sequence[Choice], *, owner: str | Owner | None = None, by: str | None = None
     ) -> list[DecisionResult]:
         """Decide on many proposals. Each result holds the decided proposal or the error; one error stops no other."""
+        check_each(choices, "choices", Choice)
         owner = self._scope.resolve(owner)
         return await self._services.proposal_repository.decide(choices, owner=owner, by=by or owner.user_id)
 
@@ -203,6 +207,7 @@ class ProposalService(Service):
         Raises:
             InvalidInputError: A rule is invalid; the message names it.
         """
+        check_string(rules, "rules")
         return await self._services.policies.set(rules, owner=self._scope.resolve(owner))
 
     @operation

@@ -1,0 +1,89 @@
+"""Check the arguments of public methods: one sentence says which is wrong, and what to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final, cast
+
+from threadkeep.errors import InvalidInputError
+
+_LONGEST_AGE: Final = timedelta(days=365_000)
+"""More than that before now is no date."""
+
+
+def check_count(value: object, name: str, *, least: int = 0) -> None:
+    """Check a number of things.
+
+    Raises:
+        InvalidInputError: It is no whole number, or below *least*.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        msg = f"{name} must be a whole number, got {type(value).__name__}."
+        raise InvalidInputError(msg)
+    if value < least:
+        msg = f"{name} must be {least} or more, got {value}."
+        raise InvalidInputError(msg)
+
+
+def check_string(value: object, name: str) -> None:
+    """Check a text that may be empty.
+
+    Raises:
+        InvalidInputError: It is no string.
+    """
+    if not isinstance(value, str):
+        msg = f"{name} must be a string, got {type(value).__name__}."
+        raise InvalidInputError(msg)
+
+
+def check_object(value: object, name: str, kind: type) -> None:
+    """Check an object of ours.
+
+    Raises:
+        InvalidInputError: It is no *kind*.
+    """
+    if not isinstance(value, kind):
+        msg = f"{name} must be a {kind.__name__} object, got {type(value).__name__}."
+        raise InvalidInputError(msg)
+
+
+def check_age(value: object, name: str = "older_than") -> None:
+    """Check how old something is.
+
+    Raises:
+        InvalidInputError: It is no ``timedelta``, negative, or longer than a thousand years.
+    """
+    if not isinstance(value, timedelta):
+        msg = f"{name} must be a timedelta, got {type(value).__name__}: pass timedelta(days=…)."
+        raise InvalidInputError(msg)
+    if not timedelta(0) <= value <= _LONGEST_AGE:
+        msg = f"{name} must be 0 or more, and 365,000 days at most."
+        raise InvalidInputError(msg)
+
+
+def check_moment(value: object, name: str) -> None:
+    """Check a time.
+
+    Raises:
+        InvalidInputError: It cannot be compared with times that have a time zone.
+    """
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        msg = f"{name} must be a datetime with a time zone, e.g. datetime.now(UTC)."
+        raise InvalidInputError(msg)
+
+
+def check_each(values: object, name: str, kind: type) -> None:
+    """Check a list; a single text is no list of its letters.
+
+    Raises:
+        InvalidInputError: It is no list, or one of its values is no *kind*.
+    """
+    what = "strings" if kind is str else f"{kind.__name__} objects"
+    wrong = None if isinstance(values, Iterable) and not isinstance(values, str | bytes) else values
+    if wrong is None:
+        wrong = next((one for one in cast("Iterable[object]", values) if not isinstance(one, kind)), None)
+        if wrong is None:
+            return
+    msg = f"{name} must be a list of {what}, got {type(wrong).__name__}."
+    raise InvalidInputError(msg)
