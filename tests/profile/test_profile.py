@@ -236,6 +236,24 @@ class TestBlock:
 
         assert (await tk.recall(request_)).text == ""
 
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            "What should I cook tonight?",
+            "Suggest a recipe for tonight.",
+            "Was soll ich heute kochen?",
+            "Plan the meals.",
+        ],
+    )
+    async def test_a_meal_takes_diet_and_allergies_into_account(self, tk: Threadkeep, request_: str) -> None:
+        for text in ("I'm vegetarian.", "I'm allergic to peanuts."):
+            await tk.memories.remember(text)
+
+        assert await _lines(tk, request_) == [
+            '- "I\'m vegetarian." (diet)',
+            '- "I\'m allergic to peanuts." (allergies)',
+        ]
+
     async def test_the_lines_keep_their_budget_and_their_order(self) -> None:
         async with _open(profile="always", profile_budget_tokens=38) as tk:
             for text in ("I'm vegetarian.", "My name is Ana Ruiz.", "I live in Ghent.", "I'm allergic to nuts."):

@@ -124,6 +124,11 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.replace("_", " ") for word in text.split()))
 
 
+_MEALS: Final = _words(
+    "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha* pizza sushi takeaway takeout take-out picnic buffet canteen bakery grocery supermarket ingredients meal_plan drinks drink wine cocktail pub coffee appetizer appetiser main_course sandwich lebensmittel einkauf* picknick apéro pique-nique compra* bebida* lanche supermercado"
+)
+"""Words of requests for a meal, which need diets and allergies alike."""
+
 DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
     ProfileSlot(
         "name",
@@ -382,9 +387,7 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
         _words(
             "vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto veggie plant-based meat-free meat fish seafood dairy-free gluten-free sugar-free low-carb paleo fasting ramadan lent jain don't_eat never_eat can't_eat won't_eat stopped_eating gave_up_meat don't_drink never_drink stopped_drinking sober spicy coffee caffeine decaf tea mushrooms coriander cilantro olives liver eggs esse_kein trinke_kein ernähre ohne_fleisch mange_pas bois_pas no_como no_bebo não_como não_bebo"
         ),
-        _words(
-            "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha* pizza sushi takeaway takeout take-out picnic buffet canteen bakery grocery supermarket ingredients meal_plan drinks drink wine cocktail pub coffee appetizer appetiser main_course sandwich lebensmittel einkauf* picknick apéro pique-nique compra* bebida* lanche supermercado"
-        ),
+        _MEALS,
     ),
     ProfileSlot(
         "allergies",
@@ -407,8 +410,11 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
         _words(
             "allerg* intoleran* unverträglich* alérg* alergia* coeliac celiac lactose laktose nüsse noix rash hives anaphyla* epipen epi-pen hay_fever hayfever pollen nuts peanuts peanut shellfish shrimp gluten penicillin bee_sting wasp makes_me_sick makes_me_ill swell swells itch itches can't_have can't_tolerate not_allowed_to_eat ausschlag erdnüsse heuschnupfen arachides cacahuètes éruption cacahuetes sarpullido amendoim"
         ),
-        _words(
-            "table restaurant dinner lunch menu catering food snack* dessert cake clinic hospital pharmacy medicine tisch essen kuchen apotheke klinik dîner gâteau pharmacie clinique mesa cena comida tarta farmacia clínica jantar bolo farmácia bake baking cookies biscuits chocolate breakfast brunch picnic ingredients prescription painkiller antibiotic ointment sunscreen perfume flowers bouquet arzt rezept médicament ordonnance medicamento receita"
+        (
+            *_MEALS,
+            *_words(
+                "clinic hospital pharmacy medicine apotheke klinik pharmacie clinique farmacia clínica farmácia bake baking cookies biscuits chocolate prescription painkiller antibiotic ointment sunscreen perfume flowers bouquet arzt rezept médicament ordonnance medicamento receita"
+            ),
         ),
         relatives=True,
     ),
