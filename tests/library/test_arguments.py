@@ -28,7 +28,7 @@ OF_ANOTHER_TYPE: list[tuple[Callable[[Any], object], str]] = [
     (lambda tk: tk.sync.memories.remember("I like tea.", valid_from="2026-01-01"), "valid_from must be a datetime"),
     (lambda tk: tk.sync.memories.remember("I like tea.", source="user"), "source must be a Source object, got str."),
     (lambda tk: tk.sync.memories.remember_many(["I like tea."]), f"news {A_LIST} NewMemory objects, got str."),
-    (lambda tk: tk.sync.memories.import_lines("I like tea."), f"lines {A_LIST} strings, got str."),
+    (lambda tk: tk.sync.memories.import_lines([{"text": "I like tea."}]), f"lines {A_LIST} strings, got dict."),
     (lambda tk: tk.sync.memories.get_many("5f0c"), f"memory_ids {A_LIST} strings, got str."),
     (lambda tk: tk.sync.memories.forget(None), "memory_id must be a string, got NoneType."),
     (lambda tk: tk.sync.proposals.list(limit="5"), "limit must be a whole number, got str."),

@@ -153,8 +153,9 @@ class MemoryService(Service):
         """
         owner = self._scope.resolve(owner)
         self._services.opt_outs.require_wanted(owner)
-        lines = list(lines) if isinstance(lines, Iterator) else lines
-        check_each(lines, "lines", str)
+        if not isinstance(lines, str):
+            lines = list(lines) if isinstance(lines, Iterator) else lines
+            check_each(lines, "lines", str)
         news, faults, left_out = self._parsed(lines)
         proposed = await self._services.proposal_repository.propose_imports(news, owner=owner)
         accepted = {number: new for number, new in news.items() if number not in proposed}
