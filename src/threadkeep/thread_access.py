@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import SettingsError
 from threadkeep.ids import digest
-from threadkeep.registry import create_encrypted, create_storage
+from threadkeep.registry import create_encrypted, create_storage, resolve_settings
+from threadkeep.storage.encryption import refuse_encrypted
 
 if TYPE_CHECKING:
     from threadkeep.checkpoints.directory import ThreadOwners
@@ -203,6 +204,30 @@ class ThreadAccess:
             yield [self._app.storage, plain]
         finally:
             await plain.close()
+
+    @asynccontextmanager
+    async def storage_at(self, url: str) -> AsyncGenerator[Storage]:
+        """Give the storage of threads at *url*, connected, under the key of the settings. Runs in the event loop.
+
+        Raises:
+            SettingsError: *url* names no storage.
+            SealError: It has another key, or one although the settings name none.
+        """
+        resolved = resolve_settings(url, self._app.settings)
+        kind = resolved.store_type or "sqlite"
+        place = "sqlite_path" if kind == "sqlite" else _LOCATIONS.get(kind)
+        update: dict[str, object] = {"checkpoint_type": kind}
+        if place is not None:
+            update[f"checkpoint_{place}"] = getattr(resolved, f"store_{place}")
+        settings = self._app.settings.model_copy(update=update)
+        storage = create_thread_storage(settings, self._app.storage, self._app.clock)
+        try:
+            await storage.connect()
+            await refuse_encrypted(storage)
+            yield storage
+        finally:
+            if storage is not self._app.storage:
+                await storage.close()
 
 
 def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) -> Storage:

@@ -14,7 +14,7 @@ from langgraph.types import Command, interrupt
 import threadkeep
 from tests.command_line import CliRunner
 from threadkeep.cli.main import app
-from threadkeep.errors import InvalidInputError, OwnerMismatchError, StorageUnavailableError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, SealError, StorageUnavailableError
 from threadkeep.langgraph.thread_models import ThreadSummary
 from threadkeep.storage.base import StorageBase
 from threadkeep.storage.interface import Batch, Position
@@ -210,6 +210,47 @@ class TestMove:
         assert [one["reason"][:21] for one in moved[0][0]["left"]] == ["a run is at work on i"]
         (move_,) = await asyncio.to_thread(lambda: answer("threads", "move", "--yes"))
         assert move_["threads"] == 1
+
+    @pytest.mark.parametrize("key", ["", KEY], ids=["plain", "encrypted"])
+    def test_threads_of_another_storage_are_moved(self, folder: Path, monkeypatch: pytest.MonkeyPatch, key: str):
+        """The settings named that one before, with the same key."""
+        if key:
+            monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", key)
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "one.db"))
+        listed = begin()
+        words = ("threads", "move", "--from", f"sqlite:///{folder}/one.db", "--yes")
+        with pytest.raises(InvalidInputError, match="in two ways"):
+            CliRunner().invoke(app, words, catch_exceptions=False)
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "two.db"))
+
+        (move,) = answer(*words)
+
+        assert (move["threads"], move["left"]) == (4, [])
+        require_all(listed)
+        assert answer(*words)[0]["threads"] == 0
+        with pytest.raises(InvalidInputError, match=r"none\.db does not exist"):
+            CliRunner().invoke(app, ["threads", "move", "--from", "sqlite:///none.db"], catch_exceptions=False)
+        assert not (folder / "none.db").exists()
+
+    def test_encrypted_threads_are_not_moved_without_their_key(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "one.db"))
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        listed = begin()
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "two.db"))
+        words = ("threads", "move", "--from", f"sqlite:///{folder}/one.db", "--yes")
+
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", "o" * 40)
+        with pytest.raises(SealError):
+            CliRunner().invoke(app, words, catch_exceptions=False)
+        monkeypatch.delenv("THREADKEEP_CHECKPOINT_KEY")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "three.db"))
+        assert answer(*words)[0]["threads"] == 0
+
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "one.db"))
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        require_all(listed)
 
     def test_one_storage_that_is_named_in_two_ways_stays_as_it_is(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
         """The threads are there already, and must not be removed as those from before."""

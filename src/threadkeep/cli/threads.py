@@ -249,29 +249,51 @@ def export(
 
 
 @app.command()
-def move(data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> None:
-    """Move threads from before threads had a key or a storage of their own. Repeat the command to continue.
+def move(
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="URL of another storage that kept threads, under the same key; unset: where threads were before they "
+            "had a key or a storage of their own.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Move threads from an earlier storage to the one of the settings. Repeat the command to continue.
 
     They are read back before they are removed where they were.
     """
+    from threadkeep.registry import resolve_settings
     from threadkeep.transfer.thread_moves import move_threads
 
     async def moved(tk: Threadkeep) -> list[ThreadMove]:
-        target, loop = tk.app.threads.storage, tk.app.event_loop
-        if target is tk.app.storage:
+        threads, clock = tk.app.threads, tk.app.clock
+        if source is None and threads.storage is tk.app.storage:
             return []
-        confirm(f"Move the threads from before into {target.name} {target.location}?", yes=yes)
+        confirm(f"Move threads from before into {threads.storage.name} {threads.storage.location}?", yes=yes)
 
         async def each() -> list[ThreadMove]:
-            await tk.app.threads.connect()
-            async with tk.app.threads.earlier_storages() as storages:
-                return [await move_threads(storage, target, tk.app.clock) for storage in storages]
+            await threads.connect()
+            if source is not None:
+                async with threads.storage_at(source) as storage:
+                    return [await move_threads(storage, threads.storage, clock)]
+            async with threads.earlier_storages() as storages:
+                return [await move_threads(storage, threads.storage, clock) for storage in storages]
 
-        return await loop.run(each())
+        return await tk.app.event_loop.run(each())
 
     settings = load_settings(data_dir)
+    if source is not None and (missing := missing_database(resolve_settings(source, settings))) is not None:
+        msg = f"The database {missing} does not exist; correct --from."
+        raise InvalidInputError(msg)
     # Without a database of memories, nothing is created; with one, the storage of the threads may be a new one.
-    moves = run(moved, data_dir, creates=missing_database(settings) is None, settings=settings)
+    creates = source is not None or missing_database(settings) is None
+    moves = run(moved, data_dir, creates=creates, settings=settings)
     emit(moves, [line for one in moves for line in _move_lines(one)] or [_NOTHING_TO_MOVE], json=json)
     if any(one.left for one in moves):
         raise typer.Exit(1)
