@@ -416,7 +416,15 @@ class Services:
         )
         engine = create_queue_backend(settings, self.clock, self.telemetry)
         queue = Queue(self.storage, learning.learn, self.clock, self.telemetry, engine=engine, terms=terms)
-        return CaptureService(self.storage, learning, queue, self.clock, self.telemetry, redact=self.redact)
+        return CaptureService(
+            self.storage,
+            learning,
+            queue,
+            self.clock,
+            self.telemetry,
+            redact=self.redact,
+            opted_in_again=self.opt_outs.ended,
+        )
 
     @component
     def recalls(self) -> RecallService:

@@ -103,6 +103,25 @@ class TestOff:
         await tk.owners.opt_out(ANA, out=False)
         assert (await tk.memories.remember("I have two cats.", owner=ANA)).status == "accepted"
 
+    @pytest.mark.parametrize("thread_id", [None, "1"])
+    async def test_what_was_said_meanwhile_is_not_learnt_later(self, tk: threadkeep.Threadkeep, thread_id: str | None):
+        """The thread shows it to the next turn, in this process and in others."""
+        before, meanwhile, after = (
+            [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
+            for text in ("I live in Lisbon.", "I have two cats.", "I drink tea.")
+        )
+        await tk.capture(before, owner=ANA, thread_id="1", wait=True)
+        await tk.owners.opt_out(ANA, thread_id=thread_id)
+        await tk.capture([*before, *meanwhile], owner=ANA, thread_id="1")
+        await tk.owners.opt_out(ANA, thread_id=thread_id, out=False)
+        services = await tk.app.event_loop.run(tk.app.connect())
+        await tk.app.event_loop.run(services.opt_outs.notice())
+
+        await tk.capture([*before, *meanwhile, *after], owner=ANA, thread_id="1", wait=True)
+
+        texts = {memory.text for memory in await tk.memories.list(owner=ANA, kind="semantic")}
+        assert texts == {"I live in Lisbon.", "I drink tea."}
+
     async def test_what_waits_is_emptied(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
         """A turn that was recorded is not learnt from afterwards."""
         services = await tk.app.event_loop.run(tk.app.connect())

@@ -128,6 +128,7 @@ class CaptureService:
         clock: What the time is.
         telemetry: Counts what was recorded.
         redact: Cuts out what is not to be kept: secrets at least.
+        opted_in_again: Whether an owner had opted out before, at all or in a thread.
 
     Attributes:
         on_record: Looks up what is on record of threads.
@@ -142,7 +143,9 @@ class CaptureService:
         telemetry: Telemetry,
         *,
         redact: Callable[[str], str] = redact,
+        opted_in_again: Callable[[Owner, str | None], bool] = lambda _owner, _thread_id: False,
     ) -> None:
+        self._opted_in_again = opted_in_again
         self.on_record = OnRecord(storage)
         self._storage = storage
         self._learning = learning
@@ -285,6 +288,8 @@ class CaptureService:
         branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), newest.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
+        if imported is None and self._opted_in_again(owner, thread_id):
+            wanted = wanted[-1:]  # what is older may have been said while the owner had opted out
         if newest.without_memory:
             wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until

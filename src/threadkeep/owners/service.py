@@ -21,7 +21,7 @@ from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import checked_name
 from threadkeep.owners.models import Holdings, exported_value, is_bookkeeping, place_of
-from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
+from threadkeep.storage.interface import Batch, Delete, Partition, Put, Storage, iterate_items
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -119,6 +119,7 @@ class OptOuts:
         self._storage = storage
         self._clock = clock
         self._known: set[str] = set()
+        self._ended: set[str] = set()
         self._changes = 0
         self._noticed: tuple[str, int] | None = None
 
@@ -127,6 +128,12 @@ class OptOuts:
         if not self._known:
             return False
         return _key(owner) in self._known or (thread_id is not None and _key(owner, thread_id) in self._known)
+
+    def ended(self, owner: Owner, thread_id: str | None = None) -> bool:
+        """Whether *owner* had opted out, at all or in this thread, and is in again. It reads nothing."""
+        if not self._ended:
+            return False
+        return _key(owner) in self._ended or (thread_id is not None and _key(owner, thread_id) in self._ended)
 
     def require_wanted(self, owner: Owner, thread_id: str | None = None) -> None:
         """Refuse to remember anything about an owner who wants no memory, at all or in this thread.
@@ -144,11 +151,12 @@ class OptOuts:
     async def set(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
         """Opt out, or in again; it holds in this process from now on, and in others within seconds."""
         key = _key(owner, thread_id)
-        operation: Operation = Delete((OPT_OUTS,), key)
-        if out:
-            operation = Put((OPT_OUTS,), key, {"at": self._clock.now().isoformat()})
-        await self._storage.commit(Batch(PARTITION, [operation]))
-        (self._known.add if out else self._known.discard)(key)
+        if not out and key not in await self._read():
+            return
+        value = {"at": self._clock.now().isoformat(), "out": out}
+        await self._storage.commit(Batch(PARTITION, [Put((OPT_OUTS,), key, value)]))
+        (self._known if out else self._ended).add(key)
+        (self._ended if out else self._known).discard(key)
         self._changes += 1
 
     async def forget(self, owner: Owner) -> None:
@@ -158,6 +166,7 @@ class OptOuts:
             deletes = [Delete((OPT_OUTS,), key) for key in gone[start : start + _BATCH]]
             await self._storage.commit(Batch(PARTITION, deletes))
         self._known.difference_update(gone)
+        self._ended.difference_update(gone)
         self._changes += 1
 
     async def notice(self) -> None:
@@ -166,12 +175,15 @@ class OptOuts:
         seen = (position.epoch, position.sequence)
         if seen == self._noticed:
             return
-        changes, known = self._changes, await self._read()
+        changes, read = self._changes, await self._read()
         if changes == self._changes:  # otherwise this process changed them meanwhile: the next time reads them again
-            self._known, self._noticed = known, seen
+            self._known = {key for key, out in read.items() if out}
+            self._ended, self._noticed = {*read} - self._known, seen
 
-    async def _read(self) -> set[str]:
-        return {item.ref.key async for item in iterate_items(self._storage, PARTITION)}
+    async def _read(self) -> dict[str, bool]:
+        """Return all that ever opted out, and whether each still is."""
+        items = iterate_items(self._storage, PARTITION)
+        return {item.ref.key: item.value.get("out") is not False async for item in items}
 
 
 def _key(owner: Owner, thread_id: str | None = None) -> str:
@@ -298,7 +310,8 @@ class OwnerService(Service):
         """Stop recalling and learning, at all or in one thread; ``out=False`` starts again.
 
         A turn then reads and writes nothing in the storage. Memories stay until :meth:`erase`; turns that wait to be
-        learnt from are emptied. Other processes follow within five seconds.
+        learnt from are emptied. What is said meanwhile is not learnt later either. Other processes follow within
+        five seconds.
         """
         owner = self._scope.resolve(owner)
         thread_id = None if thread_id is None else thread_id_from(thread_id)
