@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -712,6 +712,41 @@ class TestWorker:
         assert (await captures.settle(receipt, owner=ANA, timeout=LONG)).status == "done"
         await captures.stop()
         assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_turn_that_its_own_worker_learns_from_needs_no_read_of_the_epoch(self, clock: FrozenClock):
+        """It is the one of the record; and whether a partition was ever erased matters only where turns are missing."""
+        storage = Asked(clock)
+        captures = room(storage, clock)
+        await captures.start()
+        began_in = (await storage.position(ANA.partition)).epoch
+        storage.asked.clear()
+
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH, epoch=began_in)
+        await captures.drain(LONG)
+        await captures.stop()
+
+        assert await facts(storage) == ["I live in Lisbon"]
+        assert [what for what, _ in storage.asked if what == "position"] == []
+
+    async def test_own_worker_learns_nothing_in_a_later_epoch_than_that_of_the_record(self, clock: FrozenClock):
+        """The owner was erased before the worker began, and another process has recorded the turn again since."""
+        storage = InMemoryStorage(clock=clock)
+        captures = room(storage, clock)
+        await captures.start()
+        wake: list[Callable[[], object]] = []
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH, later=wake.append)
+        (row,) = await rows(storage, ANA, ".turns")
+        await storage.erase(ANA.partition)
+        again = Put(row.ref.namespace, row.ref.key, {**row.value, "worker": "another"}, due=row.due)
+        await storage.commit(Batch(ANA.partition, [again]))
+
+        wake[0]()
+        await asyncio.sleep(0)
+        await captures.drain(LONG)
+        await captures.stop()
+
+        assert await facts(storage) == []
+        assert [item.value["state"] for item in await rows(storage, ANA, ".turns")] == ["pending"]
 
     async def test_work_of_an_erased_owner_is_dropped(self, clock: FrozenClock):
         """What was in flight when everything was erased is not written afterwards."""

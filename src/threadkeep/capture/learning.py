@@ -280,19 +280,28 @@ class Learning:
         self._ttl = ttl
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
-    async def learn(self, ref: Ref, owner: Owner, *, extractor: Extractor | None = None) -> bool:
+    async def learn(
+        self, ref: Ref, owner: Owner, epoch: str | None = None, *, extractor: Extractor | None = None
+    ) -> bool:
         """Learn from the turn record at *ref*, by *extractor*; return whether it was this call that finished it.
 
         Extraction happens before the commit and once. The one commit expects everything at the revision that was read;
         after a conflict with another writer, it is read and decided again.
         If the owner was erased meanwhile, the work is dropped.
 
+        Args:
+            ref: The record.
+            owner: Its owner.
+            epoch: The owner's epoch when it was recorded; ``None``: it is read first.
+            extractor: Takes the place of the usual one.
+
         Raises:
             StorageError: Nothing was written.
             RevisionConflictError: Other writers kept getting in the way; nothing was written.
             Exception: Whatever the extractor raised; nothing was written.
         """
-        epoch = (await self._storage.position(owner.partition)).epoch
+        if epoch is None:
+            epoch = (await self._storage.position(owner.partition)).epoch
         rows: _Rows | None = await self._first_rows(ref, owner)
         record = rows.record
         if record is None:

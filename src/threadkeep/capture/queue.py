@@ -118,12 +118,14 @@ class TurnClaim:
         owner: The owner.
         refs: Those that it still has to finish, in order.
         until: When the lease ends that they were recorded with; ``None``: it has just begun.
+        epoch: The owner's epoch when they were recorded; ``None``: it has to be read.
     """
 
     key: str
     owner: Owner
     refs: list[Ref] = field(default_factory=list[Ref])
     until: datetime | None = None
+    epoch: str | None = None
 
     def drop(self, ref: Ref) -> None:
         """Note that *ref* is finished, or taken by another worker."""

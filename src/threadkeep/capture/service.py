@@ -237,16 +237,21 @@ class CaptureService:
         if not mine:
             wake = partial(self._queue.wake, owner, thread_id)
             if until is not None and len(turn_ids) <= MAX_TAKEN:
-                wake = partial(self._queue.add, self._claim(turn_ids, owner, thread_id, until=until))
+                wake = partial(self._queue.add, self._claim(turn_ids, owner, thread_id, until=until, epoch=current))
             wake() if later is None else later(wake)
         return Receipt("queued", turn_ids)
 
     @staticmethod
     def _claim(
-        turn_ids: Sequence[TurnId], owner: Owner, thread_id: ThreadId | None, *, until: datetime | None = None
+        turn_ids: Sequence[TurnId],
+        owner: Owner,
+        thread_id: ThreadId | None,
+        *,
+        until: datetime | None = None,
+        epoch: str | None = None,
     ) -> TurnClaim:
         refs = [Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids]
-        return TurnClaim(key_of(owner, thread_id), owner, refs, until)
+        return TurnClaim(key_of(owner, thread_id), owner, refs, until, epoch)
 
     async def _commit_turns(
         self,
@@ -468,7 +473,7 @@ class CaptureService:
         self, found: TurnLookup, missing: Sequence[SpokenTurn], *, epoch: str, whole: bool
     ) -> Sequence[SpokenTurn]:
         """Return which of *missing* are to be learnt from; *whole*: even if nothing of the thread is known."""
-        if not whole and found.unknown and await self._was_erased(epoch):
+        if not whole and found.unknown and len(missing) > 1 and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
         return [turn for turn in missing if turn.said not in found.known]

@@ -167,7 +167,8 @@ _RELEASE_SECONDS: Final = 1.0
 _REMEMBERED: Final = 8
 """How long learning takes is the mean of about so many threads that were learnt from last."""
 
-Learn = Callable[[Ref, Owner], Awaitable[bool]]
+Learn = Callable[[Ref, Owner, str | None], Awaitable[bool]]
+"""Gets a record, its owner, and the owner's epoch when it was recorded, if that is known."""
 
 
 class Queue:
@@ -230,6 +231,8 @@ class Queue:
             self._own[claim.key] = claim
         else:
             before.refs += claim.refs
+            if before.epoch != claim.epoch:
+                before.epoch = None
         self.engine.wake(claim.key)
 
     def wake(self, owner: Owner, thread_id: ThreadId | None) -> None:
@@ -410,7 +413,7 @@ class Queue:
     async def _attempt(self, ref: Ref, claim: TurnClaim, learn: Learn) -> None:
         owner = claim.owner
         try:
-            finished = await learn(ref, owner)
+            finished = await learn(ref, owner, claim.epoch)
         except (StorageError, ClosedError):
             raise
         except RevisionConflictError as error:  # other writers kept getting in the way: given back with the rest
