@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from cachetools import LRUCache
-from pymongo import DeleteMany
+from pymongo import DeleteMany, UpdateMany, UpdateOne
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
 
@@ -43,6 +43,10 @@ GRACE_SECONDS: Final = 60.0
 
 _CACHED_HEADS: Final = 10_000
 _PRUNED_AT_ONCE: Final = 8
+_WORKERS: Final = 4
+_FOLDED_AT_ONCE: Final = 8
+"""More would keep a server that does one thing at a time from all others for longer than a recall can wait."""
+
 _WITHOUT_LISTS: Final = {"wrote": False, "ended": False}
 
 
@@ -227,7 +231,7 @@ class _OutdatedRecords:
 class RecordFolder:
     """Makes the batch records of a deployment part of its items, and deletes those that are no longer needed.
 
-    Records that this process inserts while others are folded are folded together, next: a busy server gets fewer
+    Records that this process inserts while others are folded wait, and are folded together: a busy server gets fewer
     commands.
 
     Args:
@@ -239,15 +243,17 @@ class RecordFolder:
         self._outdated: OrderedDict[str, _OutdatedRecords] = OrderedDict()
         self._waiting: list[BatchRecord] = []
         self._own: dict[str, asyncio.Future[None]] = {}
-        self._working: asyncio.Task[None] | None = None
+        self._working: set[asyncio.Task[None]] = set()
 
     def add(self, entry: BatchRecord) -> None:
         """Fold *entry*, which this process inserted, soon. If that fails, the next writer or reader folds it."""
         loop = asyncio.get_running_loop()
         self._own[entry.part] = loop.create_future()
         self._waiting.append(entry)
-        if self._working is None or self._working.done():
-            self._working = loop.create_task(self._work(), name="threadkeep-mongodb-fold")
+        if len(self._working) < _WORKERS:
+            task = loop.create_task(self._work(), name="threadkeep-mongodb-fold")
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
 
     async def folded(self, part: str) -> None:
         """Wait for what :meth:`add` began for a partition."""
@@ -269,21 +275,27 @@ class RecordFolder:
         for entry in entries:
             if entry.erased is not None:
                 await self._delete_erased(entry)
-        for query in _queries((entry.part, prepared) for entry in entries for prepared in entry.prepared):
-            await collections.items.update_many(query, {"$unset": {"pending": ""}})
-        for query in _queries((entry.part, replaced) for entry in entries for replaced in entry.replaced):
-            await collections.items.delete_many(query)
+        for queries in _queries((entry.part, entry.prepared) for entry in entries):
+            visible = [UpdateMany(query, {"$unset": {"pending": ""}}) for query in queries]
+            await collections.items.bulk_write(visible, ordered=False)
+        for queries in _queries((entry.part, entry.replaced) for entry in entries):
+            await collections.items.bulk_write([DeleteMany(query) for query in queries], ordered=False)
         for entry in entries:
             if entry.trimmed:
                 old = {"$gt": entry.part, "$lte": feed_key(entry.part, entry.floor)}
                 await collections.items.delete_many({"partition": entry.part, "feed": old, "gone": {"$exists": True}})
-        tokens = any_of([entry.token for entry in entries])
-        for query in _queries((entry.part, entry_id(entry.part, entry.number)) for entry in entries):
-            await collections.batches.update_many({**query, "token": tokens}, {"$unset": {"open": ""}})
+        closed = [
+            UpdateOne(
+                {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token},
+                {"$unset": {"open": ""}},
+            )
+            for entry in entries
+        ]
+        await collections.batches.bulk_write(closed, ordered=False)
         for entry in entries:
             collections.close_head(entry)
             self._outdate(entry.part, entry.number)
-        await self.prune(_PRUNED_AT_ONCE * len(entries))
+        await self.prune(_PRUNED_AT_ONCE)
 
     async def fold_open(self) -> None:
         """Fold the open records of other processes, and wait for those of this one."""
@@ -326,7 +338,7 @@ class RecordFolder:
     async def _work(self) -> None:
         """Fold what waits, and what comes to wait meanwhile."""
         while self._waiting:
-            entries, self._waiting = self._waiting, []
+            entries, self._waiting = self._waiting[:_FOLDED_AT_ONCE], self._waiting[_FOLDED_AT_ONCE:]
             try:
                 await self.fold(entries)
             except PyMongoError as error:
@@ -344,11 +356,23 @@ class RecordFolder:
         await self._collections.batches.update_many({"partition": entry.part, "_id": before}, {"$unset": names})
 
 
-def _queries(ids: Iterable[tuple[str, str]]) -> Iterator[Document]:
-    """Yield the conditions for documents, given as pairs of a partition's key and an ``_id``."""
-    for some in chunked(ids, MAX_COMMAND_IDS):
-        parts = dict.fromkeys(part for part, _ in some)
-        yield {"partition": any_of([*parts]), "_id": any_of([document_id for _, document_id in some])}
+def _queries(ids: Iterable[tuple[str, Iterable[str]]]) -> Iterator[list[Document]]:
+    """Yield conditions on documents, as many together as fit one command.
+
+    Args:
+        ids: Keys of partitions, each with values of ``_id``.
+    """
+    queries: list[Document] = []
+    named = 0
+    for part, part_ids in ids:
+        for some in chunked(part_ids, MAX_COMMAND_IDS):
+            if queries and named + len(some) > MAX_COMMAND_IDS:
+                yield queries
+                queries, named = [], 0
+            queries.append({"partition": part, "_id": any_of(some)})
+            named += len(some)
+    if queries:
+        yield queries
 
 
 def unknown_outcome() -> StorageUnavailableError:
