@@ -80,6 +80,29 @@ def require_all(listed: list[ThreadSummary], *, user: str = "ana") -> None:
         assert [memory.text for memory in tk.sync.memories.list(owner=ANA)] == ["Likes canary yellow."]
 
 
+def attempts_of(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a command until it ends well, each time with one more commit before the disk is gone; return how often."""
+    whole = StorageBase.commit
+    for attempt in range(100):
+        left = attempt
+
+        async def commit(storage: StorageBase, batch: Batch) -> Position:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                msg = "The disk is gone."
+                raise StorageUnavailableError(msg)
+            return await whole(storage, batch)
+
+        with monkeypatch.context() as breaking:
+            breaking.setattr(StorageBase, "commit", commit)
+            result = CliRunner().invoke(app, words)
+        if result.exit_code == 0:
+            return attempt
+        assert isinstance(result.exception, StorageUnavailableError), result.exception
+    raise AssertionError("It never ended.")
+
+
 @pytest.fixture(params=["key", "file", "key of a file"])
 def apart(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The settings that threads get later."""
@@ -147,23 +170,7 @@ class TestMove:
         """After each commit of it in turn: nothing is lost, and no part of a thread is seen."""
         listed = begin()
         monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
-        whole = StorageBase.commit
-        attempts, finished = 0, False
-        while not finished:
-            left = attempts
-
-            async def commit(storage: StorageBase, batch: Batch) -> Position:
-                nonlocal left
-                left -= 1
-                if left < 0:
-                    msg = "The disk is gone."
-                    raise StorageUnavailableError(msg)
-                return await whole(storage, batch)
-
-            with monkeypatch.context() as breaking:
-                breaking.setattr(StorageBase, "commit", commit)
-                finished = CliRunner().invoke(app, ["threads", "move", "--yes"]).exit_code == 0
-            attempts += 1
+        attempts = attempts_of(["threads", "move", "--yes"], monkeypatch)
 
         assert attempts > 5
         require_all(listed)
@@ -295,6 +302,32 @@ class TestCopy:
         for path in folder.glob("one*"):
             path.unlink()
         require_all(listed)
+
+    def test_a_copy_that_was_interrupted_goes_on(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """Also among the threads, when the memories are there already."""
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "one.db"))
+        listed = begin()
+        words = ["storage", "copy", "--from", f"sqlite:///{folder}/one.db", "--to", f"sqlite:///{folder}/two.db"]
+
+        assert attempts_of(words, monkeypatch) > 5
+
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "two.db"))
+        require_all(listed)
+
+    def test_a_place_with_other_threads_is_refused_each_time(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """They are those of another deployment: the command that is repeated does not go on among them."""
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        for name in ("two", "one"):
+            monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / f"{name}.db"))
+            begin()
+        for path in (*folder.glob("two.db*"), *folder.glob("two-keys*")):
+            path.unlink()
+        words = ["storage", "copy", "--from", f"sqlite:///{folder}/one.db", "--to", f"sqlite:///{folder}/two.db"]
+
+        for _ in range(2):
+            with pytest.raises(InvalidInputError, match=r"already has .* items; give an empty target"):
+                CliRunner().invoke(app, words, catch_exceptions=False)
 
     def test_threads_of_another_storage_stay_there(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
         """The settings name one storage of threads for both."""

@@ -269,6 +269,18 @@ def copy(
             async with reading_from(opened):
                 await _require_labels(opened, dry_run=dry_run)
 
+                threads: Copied | None = None
+
+                async def copy_threads(resumed: bool) -> bool:
+                    nonlocal threads
+                    if not opened.foreign:
+                        of_source = resolve_settings(source, _with_prefix(base, from_prefix))
+                        merge = into_existing or resumed
+                        threads = await _copy_threads(
+                            of_source, resolved, dry=dry_run, merge=merge, overwrite=overwrite
+                        )
+                    return threads is None or not threads.unequal
+
                 async def copy_into(_storage: Storage, moving: Moving) -> Copied:
                     return await moving.copy(
                         opened,
@@ -278,18 +290,15 @@ def copy(
                         credentials=resolved.sealed or resolved.plain_credentials,
                         vectors=not without_vectors,
                         progress=bar,
+                        then=copy_threads,
                     )
 
                 if not dry_run:
-                    done = await _work_on(resolved, copy_into, embeds=not without_vectors)
-                else:
-                    there = settings_of_existing(resolved, instead="the copy would create it")
-                    done = replace(await _work_on(there, copy_into), target=_location(target, into))
-            if opened.foreign:
-                return done, None
-            of_source = resolve_settings(source, _with_prefix(base, from_prefix))
-            threads = await _copy_threads(of_source, resolved, dry=dry_run, merge=into_existing, overwrite=overwrite)
-            return done, threads
+                    return await _work_on(resolved, copy_into, embeds=not without_vectors), threads
+                there = settings_of_existing(resolved, instead="the copy would create it")
+                done = replace(await _work_on(there, copy_into), target=_location(target, into))
+                await copy_threads(resumed=False)
+                return done, threads
 
         done, threads = wait(copied())
     complete = done.complete and (threads is None or threads.complete)

@@ -6,7 +6,7 @@ A copy is resumable, never writes over what was there before, and is read back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many are done, and of how many."""
 
+Then: TypeAlias = Callable[[bool], Awaitable[bool]]
+"""What belongs to a copy, after its items; see :class:`Copying`."""
+
 _WITH_TOKENS: Final = (CREDENTIALS, AUTHORIZATIONS)
 _TOKENS: Final = (
     "A user's access to a server is not copied into a storage that is not encrypted: set THREADKEEP_MASTER_KEY for the "
@@ -71,6 +74,8 @@ class Copying:
         overwrite: Whether what differs in the target is replaced.
         credentials: Whether the target may hold tokens of users; otherwise they are left out, and reported.
         progress: Told how far it is: entries read and read back, of twice as many.
+        then: Called when everything is there, with whether the copy went on where it was; the copy is complete once
+            it returns True. ``None``: nothing is.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class Copying:
         overwrite: bool = False,
         credentials: bool = False,
         progress: Progress = lambda _done, _all: None,
+        then: Then | None = None,
     ) -> None:
         self._source = source
         self._target = target
@@ -94,6 +100,7 @@ class Copying:
         self._credentials = credentials
         self._withheld: list[LeftOut] = []
         self._progress = progress
+        self._then = then
         self._done = 0
         self._total = 0
         self._key = short_digest(source.name)
@@ -114,7 +121,7 @@ class Copying:
             await self._begin()
             await self._read(write=True)
             await self._read_back()
-            if not self._copied.unequal:
+            if not self._copied.unequal and await self._finish():
                 await self._end()
         return self._copied
 
@@ -135,6 +142,16 @@ class Copying:
             await self._target.commit(Batch(MARKS, [Put(MARKS.parts, self._key, began)]))
         elif not self._merge:
             self._overwrite = True  # what differs is our own, from before the source was written to
+
+    async def _finish(self) -> bool:
+        """Do what belongs to the copy after its items; return whether it is complete."""
+        if self._then is None:
+            return True
+        try:
+            return await self._then(self._copied.resumed)
+        except InvalidInputError:  # repeated, the copy must not go on into a place that was refused
+            await self._end()
+            raise
 
     async def _end(self) -> None:
         """Take the mark away."""
@@ -508,6 +525,7 @@ class Moving:
         credentials: bool = False,
         vectors: bool = True,
         progress: Progress = _silent,
+        then: Then | None = None,
     ) -> Copied:
         """Copy what *source*, which is connected, gives; see :class:`~threadkeep.transfer.copying.Copying`.
 
@@ -519,6 +537,7 @@ class Moving:
             credentials: The storage may hold tokens of users.
             vectors: Foreign items are embedded on the way.
             progress: Told how far it is.
+            then: What belongs to the copy; see :class:`~threadkeep.transfer.copying.Copying`.
         """
         copying = Copying(
             source,
@@ -529,6 +548,7 @@ class Moving:
             overwrite=overwrite,
             credentials=credentials,
             progress=progress,
+            then=then,
         )
         return await copying.run(dry=dry)
 
