@@ -264,13 +264,15 @@ def _merged(found: Sequence[Found], request: BlockRequest, *, now: datetime) -> 
 def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:
     """Yield the valid memories among the candidates of one partition, in their order."""
     ranking, candidates, stored = found.ranking, found.candidates, found.stored
-    answers = candidates.answers
+    if (first := next(candidates.places, None)) is None:
+        return
+    answers, candidate_places = candidates.answers, chain((first,), candidates.places)
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     best, strength = valid_ones(map(stored.memories.get, compared), at=now), ranking.hits.strength[: len(compared)]
     earlier = find_earlier(best, ranking.alike, request.query.text, strength)
     offered: set[int] = set()
-    while chunk := list(islice(candidates.places, _CHUNK)):
+    while chunk := list(islice(candidate_places, _CHUNK)):
         places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
         places = [place for place in dict.fromkeys(places) if place not in offered]
         offered.update(places)
