@@ -114,6 +114,31 @@ class TestCompaction:
         assert model.summaries >= 2
         assert model.refused == 0
 
+    @pytest.mark.parametrize("opted_out", [True, False])
+    async def test_what_was_said_by_an_owner_who_had_opted_out_reaches_no_other_thread(
+        self, tk: threadkeep.Threadkeep, *, opted_out: bool
+    ):
+        """Neither in a summary nor in a record of what the window removes."""
+        view = tk.per_run_owner()
+        middleware = [view.middleware(), view.window(max_tokens=2_000)]
+        model = LimitedModel(limit=100_000)
+        agent: Any = create_agent(model, tools=[], middleware=middleware, checkpointer=view.checkpointer)
+        if opted_out:
+            await tk.owners.opt_out(ANA)
+        await agent.ainvoke(said("My boat is called Wave."), view.config(ANA, thread_id="1"))
+        if opted_out:
+            await tk.owners.opt_out(ANA, out=False)
+
+        for number in range(30):
+            await agent.ainvoke(said(long(number)), view.config(ANA, thread_id="1"))
+        await tk.drain()
+
+        summaries = await tk.store.asearch(("summaries", tk.label(ANA)))
+        assert model.summaries >= 2
+        assert len(summaries) == (not opted_out)
+        memories = await tk.memories.list(owner=ANA, limit=1_000)
+        assert any("Wave" in memory.text for memory in memories) == (not opted_out)
+
     @pytest.mark.parametrize("blocking", [True, False])
     async def test_the_summary_is_not_streamed_as_a_message(self, tk: threadkeep.Threadkeep, *, blocking: bool):
         """A client shows the messages of this mode; the state has the summary."""

@@ -403,7 +403,10 @@ class Compaction:
 
         async def record() -> None:
             thread = ThreadId(thread_id) if thread_id is not None else None
-            await (await app.connect()).record(plain_messages(removed), owner=owner, thread_id=thread)
+            services = await app.connect()
+            if services.opt_outs.ended(owner, thread_id):
+                return  # its newest turn may be one that was said while they had opted out
+            await services.record(plain_messages(removed), owner=owner, thread_id=thread)
 
         await self._run_or_degrade(record(), "window.record")
 
@@ -412,8 +415,8 @@ class Compaction:
 
         async def keep() -> None:
             services = await self._tk.app.connect()
-            if services.opt_outs.holds(owner, thread_id):
-                return
+            if services.opt_outs.holds(owner, thread_id) or services.opt_outs.ended(owner, thread_id):
+                return  # what was said while they had opted out may be part of it
             await services.memory_repository.put_summary(
                 text, owner=owner, thread_id=thread_id, key=short_digest(thread_id)
             )
