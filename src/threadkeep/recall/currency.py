@@ -25,7 +25,7 @@ from threadkeep.memories.models import ASKED, SAID, Memory, recallable
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in
 from threadkeep.search.query import asks_for_several
-from threadkeep.text.claims import FEATURES, compare, returns
+from threadkeep.text.claims import FEATURES, compare, ending_in, given_names, is_over, is_reunited, returns
 from threadkeep.text.semantics import normalised
 from threadkeep.text.slots import slot_of
 
@@ -174,6 +174,8 @@ def find_earlier(
             replaced[newer] = outdated
         for older in outdated:
             found[older] = newer
+    if any(map(ending_in, map(_text_of, said))):
+        found |= {older: max(newer, found.get(older, 0)) for older, newer in _over(said, pairs).items()}
     marked = {said[older].place: said[newer].place for older, newer in found.items()}
     return {place: marked[one.place] for one in said if one.place in marked for place in one.places}
 
@@ -199,6 +201,31 @@ def _interrupted(margins: Mapping[int, float], cosines: NDArray[np.float64]) -> 
     returned_to = max(before, key=before.__getitem__)
     between = [one for one in margins if one > returned_to and cosines[one] < cosines[returned_to]]
     return {returned_to, max(between, key=margins.__getitem__)} if between else set()
+
+
+def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
+    """Return what a later statement says to be over in other words, such as a job or a pet, each with the last such.
+
+    Where it does not say which one, and several are known by different names, it is none of them.
+    """
+    over: dict[int, int] = {}
+    for newer, one in enumerate(said):
+        ending = ending_in(one.text)
+        if ending is None or (ending.what == "partner" and any(map(is_reunited, map(_text_of, said[newer:])))):
+            continue
+        older = [
+            number
+            for number, other in enumerate(said[:newer])
+            if pairs.shown[number]
+            and not other.whole
+            and one.turns.isdisjoint(other.turns)
+            and is_over(other.text, ending)
+        ]
+        named = [names for number in older if (names := given_names(said[number].text))]
+        if ending.what == "one" and not ending.names and named and not named[0].intersection(*named):
+            continue
+        over |= dict.fromkeys(older, newer)
+    return over
 
 
 def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> Iterator[tuple[int, int, float]]:
