@@ -575,6 +575,12 @@ def ending_in(text: str) -> Ending | None:
     return None
 
 
+def is_own_ending(text: str) -> bool:
+    """Return whether *text* says of something of the user that it is over; who is named alone may be of others."""
+    ending = ending_in(text)
+    return ending is not None and (ending.what != "one" or ending.kin != "")
+
+
 def _named_in(found: re.Match[str]) -> frozenset[str]:
     return frozenset(map(str.casefold, filter(None, found.groupdict().values())))
 

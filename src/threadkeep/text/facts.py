@@ -18,6 +18,7 @@ from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Final, NamedTuple
 
+from threadkeep.text.claims import is_own_ending
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
@@ -407,7 +408,8 @@ def score_by_rules(text: str) -> float:
 
 def _score_by_rules(text: str, said: str, outside: str, own: str) -> float:
     known = ended_by(own) is not None or slot_of(own) is not None
-    return score_wording(text, outside, own, known=known, anchored=_anchored(said))
+    score = score_wording(text, outside, own, known=known, anchored=_anchored(said))
+    return max(score, CERTAIN) if is_own_ending(own) else score
 
 
 def _spelt_out(text: str) -> str:

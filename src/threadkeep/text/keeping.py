@@ -109,7 +109,7 @@ def _weights() -> memoryview:
 
 SURE: Final = 2.5
 CERTAIN: Final = 3.0
-"""From this score on a statement is kept, however unusual its other words are: names, homes, allergies and the like."""
+"""From this score on a statement is kept, however unusual its other words are: names, homes, allergies, what is over."""
 MIN_WORDS: Final = 3
 LONG: Final = 150
 _KNOWN: Final = 2.2
@@ -452,22 +452,22 @@ _STATED: Final = 2.0
 _STATEMENTS: Final = re.compile(
     r"""(?ix)^(?:
     # German
-      ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe?\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:(?:der|die)\ (?-i:[A-Z])\w+\W*$|allergisch|vegetarier|veganer|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
+      ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe?\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:[\w.]+\ ){0,4}?nach\ [\w\ -]{2,30}\ (?:um|zurück)?gezogen|bin\ (?:(?:der|die)\ (?-i:[A-Z])\w+\W*$|allergisch|vegetarier|veganer|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
     | mein(?:e|en)?\ (?:\S+\ ){1,4}(?:ist|sind|heißt|hat|haben|arbeitet|wohnt|lebt|mag|beginnt)\b
-    | wir\ (?:verwenden|benutzen|nutzen|arbeiten|wohnen|haben|deployen|betreiben|entwickeln|ziehen)\b | unsere?\ (?:\S+\ ){1,4}(?:ist|sind|läuft|beginnt|hat)\b | nenn\ mich\b
+    | (?:wir\ sind|bin)\ (?:[\w.]+\ ){0,4}?nach\ [\w\ -]{2,30}\ (?:um|zurück)?gezogen\b | ich\ habe?\ (?:[\w.]+\ ){0,3}bei\ [\w\ -]{2,30}\ angefangen\b | wir\ (?:verwenden|benutzen|nutzen|arbeiten|wohnen|haben|deployen|betreiben|entwickeln|ziehen)\b | unsere?\ (?:\S+\ ){1,4}(?:ist|sind|läuft|beginnt|hat)\b | nenn\ mich\b
     # French
     | je\ (?:m'appelle|suis\ (?:(?-i:[A-Z])\w+|allergique|végétarien|végétarienne|vegan|marié|mariée|célibataire|ingénieur|ingénieure|de|à|né|née|un|une|en)|vis|travaille|préfère|déteste|parle|joue|déménage|bois|mange|n'aime\ pas|ne\ mange\ pas|ne\ bois\ pas|vais\ (?:déménager|partir|commencer|changer)|dirige|gère)\b
     | j'(?:habite|aime|adore|ai\ (?:deux|trois|\d+|une?)|étudie|utilise|apprends|enseigne)\b
     | (?:mon|ma|mes)\ (?:\S+\ ){1,4}(?:est|sont|s'appelle|a|ont|travaille|vit|habite|aime|commence)\b | (?:notre|nos)\ (?:\S+\ ){1,4}(?:est|sont|commence|tourne|a)\b
-    | nous\ (?:utilisons|travaillons|habitons|avons|déployons|vivons)\b | appelle[sz]?-moi\b | appelez-moi\b
+    | (?:j'ai|on\ a|nous\ avons)\ (?:em|dé)ménagé\ (?:à|en|au|dans|chez|de)\b | je\ suis\ (?:parti|revenu)e?\ (?:vivre|habiter)\b | nous\ (?:utilisons|travaillons|habitons|avons|déployons|vivons)\b | appelle[sz]?-moi\b | appelez-moi\b
     # Spanish
-    | (?:yo\ )?(?:me\ llamo|soy\ (?:(?-i:[A-Z])\w+|alérgic[oa]|vegetarian[oa]|vegan[oa]|de|un|una|ingenier[oa]|médic[oa]|profesor[a]?|solter[oa]|casad[oa])|vivo\ en|trabajo\ (?:en|como|para|de)|me\ (?:gusta|gustan|encanta|encantan|mudo|mudé)|no\ (?:me\ gustan?|como|bebo)|prefiero|odio|hablo|tengo\ (?:dos|tres|\d+|una?\ (?:perr|gat|hij|herman))|estudio|uso|voy\ a\ (?:mudarme|viajar|empezar)|estoy\ (?:aprendiendo|casad[oa]|estudiando))\w*
+    | (?:yo\ )?(?:me\ llamo|soy\ (?:(?-i:[A-Z])\w+|alérgic[oa]|vegetarian[oa]|vegan[oa]|de|un|una|ingenier[oa]|médic[oa]|profesor[a]?|solter[oa]|casad[oa])|vivo\ en|resido\ en|nos\ mudamos\ a|trabajo\ (?:en|como|para|de)|me\ (?:gusta|gustan|encanta|encantan|mudo|mudé)|no\ (?:me\ gustan?|como|bebo)|prefiero|odio|hablo|tengo\ (?:dos|tres|\d+|una?\ (?:perr|gat|hij|herman))|estudio|uso|voy\ a\ (?:mudarme|viajar|empezar)|estoy\ (?:aprendiendo|casad[oa]|estudiando))\w*
     | mis?\ (?:\S+\ ){1,4}(?:es|son|se\ llama|tiene|trabaja|vive|empieza)\b | nuestr[oa]s?\ (?:\S+\ ){1,4}(?:es|son|empieza|corre|usa)\b | (?:nosotros\ )?usamos\b | llámame\b
     # Portuguese
-    | (?:eu\ )?(?:me\ chamo|chamo-me|sou\ (?:(?-i:[A-Z])\w+|alérgic[oa]|vegetarian[oa]|vegan[oa]|de|do|da|um|uma|engenheir[oa]|médic[oa]|professor[a]?|solteir[oa]|casad[oa])|moro\ (?:em|no|na)|vivo\ (?:em|no|na)|trabalho\ (?:em|no|na|como|para|com)|gosto\ de|não\ (?:gosto|como|bebo)|adoro|prefiro|odeio|falo|tenho\ (?:dois|duas|três|\d+|uma?\ (?:cachorr|gat|filh|irm))|estudo|uso|vou\ (?:me\ )?mudar|estou\ (?:aprendendo|estudando))\w*
+    | (?:eu\ )?(?:me\ chamo|chamo-me|sou\ (?:(?-i:[A-Z])\w+|alérgic[oa]|vegetarian[oa]|vegan[oa]|de|do|da|um|uma|engenheir[oa]|médic[oa]|professor[a]?|solteir[oa]|casad[oa])|(?:moro|habito|resido|moramos|habitamos)\ (?:em|no|na)|mudei-me\ para|mudei\ para|mud[áa]mo-nos\ para|vivo\ (?:em|no|na)|trabalho\ (?:em|no|na|como|para|com)|gosto\ de|não\ (?:gosto|como|bebo)|adoro|prefiro|odeio|falo|tenho\ (?:dois|duas|três|\d+|uma?\ (?:cachorr|gat|filh|irm))|estudo|uso|vou\ (?:me\ )?mudar|estou\ (?:aprendendo|estudando))\w*
     | (?:o\ |a\ |os\ |as\ )?(?:meus?|minhas?)\ (?:\S+\ ){1,4}(?:é|são|se\ chama|tem|trabalha|mora|vive|começa)\b | (?:o\ |a\ )?noss[oa]s?\ (?:\S+\ ){1,4}(?:é|são|começa|roda|usa)\b | me\ chame\ de\b
     # Italian
-    | (?:io\ )?(?:mi\ chiamo|sono\ (?:(?-i:[A-Z])\w+|allergic[oa]|vegetarian[oa]|vegan[oa]|di|un|una|ingegnere|medico|sposat[oa]|single)|abito\ a|vivo\ (?:a|in)|lavoro\ (?:a|in|come|per|da)|mi\ (?:piace|piacciono|trasferisco)|non\ (?:mi\ piac\w+|mangio|bevo)|preferisco|odio|adoro|parlo|ho\ (?:due|tre|\d+|un[oa']?\ (?:can|gatt|figli|fratell|sorell))|studio|uso|sto\ (?:imparando|studiando))\w*
+    | (?:io\ )?(?:mi\ chiamo|sono\ (?:(?-i:[A-Z])\w+|allergic[oa]|vegetarian[oa]|vegan[oa]|di|un|una|ingegnere|medico|sposat[oa]|single)|(?:abito|risiedo|abitiamo)\ (?:a|in)|(?:mi\ sono|ci\ siamo)\ (?:appena\ )?(?:trasferit|spostat)[oaie]\ (?:a|in)|vivo\ (?:a|in)|lavoro\ (?:a|in|come|per|da)|mi\ (?:piace|piacciono|trasferisco)|non\ (?:mi\ piac\w+|mangio|bevo)|preferisco|odio|adoro|parlo|ho\ (?:due|tre|\d+|un[oa']?\ (?:can|gatt|figli|fratell|sorell))|studio|uso|sto\ (?:imparando|studiando))\w*
     | (?:il\ |la\ |i\ |le\ )?(?:mi[oae]|miei)\ (?:\S+\ ){1,4}(?:è|sono|si\ chiama|ha|lavora|vive|abita|inizia)\b | (?:il\ |la\ )?nostr[oaie]\ (?:\S+\ ){1,4}(?:è|sono|inizia|gira|usa)\b | usiamo\b | chiamami\b
     )"""
 )
@@ -504,4 +504,21 @@ def _score_other(text: str) -> float:
     said = straight(text)
     if unspaced(said):
         return _STATED if _UNSPACED_STATEMENTS.search(said) and not _NOT_UNSPACED.search(said) else 0.0
-    return _STATED if _STATEMENTS.match(said) and not (is_refused(said) or _NOT.search(said)) else 0.0
+    told = _STATEMENTS.match(said) or _STATEMENTS.match(_in_plain_order(said))
+    return _STATED if told and not (is_refused(said) or _NOT.search(said)) else 0.0
+
+
+_TIME_FIRST: Final = re.compile(
+    r"""(?ix)^(?:(?:seit\ (?:(?:dem|der|einem|einer|zwei|drei|letzte\w?)\ )?\w+|letzte\w?\ \w+|vor\ (?:\w+\ ){1,2}?\w+|im\ \w+|jetzt|nun|inzwischen|mittlerweile|neuerdings|gestern)\ (?P<verb>\w+)\ (?P<who>ich|wir)\b
+    | (?:(?:depuis|desde|da)\ (?:(?:le|la|el|o|a|une?|una|um|uma|deux|dos|dois|duas|due)\ )?[\w'-]+(?:\ (?:passé|pasado|passado|scorso))?|dal(?:l'|lo\ |la\ |\ )\w+|maintenant|désormais|ahora|actualmente|agora|atualmente|adesso|ora|attualmente),?\ )"""
+)
+"""A time at the beginning; in German the verb and its subject follow."""
+
+
+def _in_plain_order(said: str) -> str:
+    """Return *said* without a time that it begins with, the subject first."""
+    found = _TIME_FIRST.match(said)
+    if found is None:
+        return said
+    rest = said[found.end() :].lstrip()
+    return f"{found['who']} {found['verb']} {rest}" if found["who"] else rest
