@@ -218,6 +218,24 @@ class TestMemories:
         assert (len(imported["accepted"]), imported["invalid"]) == (1, [])
         assert (memory["text"], memory["metadata"]) == (text, {"from": "a\u2028b"})
 
+    async def test_a_memory_with_a_slash_in_its_id(self, gateway: GatewayWorld):
+        """Another program's key, or an imported id: the user can correct and forget it."""
+        async with gateway.client() as client:
+            await client.post("/memories/import", content='{"text": "I live in Rome.", "memory_id": "places/home"}')
+            read = await client.get("/memories/places%2Fhome")
+            why = await client.get("/memories/places%2fhome/why")
+            headers = {"If-Match": read.headers["etag"], "Idempotency-Key": "k"}
+            changed = await client.patch("/memories/places%2Fhome", json={"text": "I live in Oslo."}, headers=headers)
+            gone = await client.delete("/memories/places%2Fhome", headers={"If-Match": changed.headers["etag"]})
+            unknown = [
+                await client.get(path)
+                for path in ("/memories/places/home", "/memories/a%2Fb", "/me%2Fprofile", "/runs/a%2Fb", "/nowhere%2F")
+            ]
+
+        assert (read.json()["memory_id"], why.status_code) == ("places/home", 200)
+        assert (changed.status_code, gone.status_code) == (200, 200)
+        assert [one.status_code for one in unknown] == [404] * 5
+
     async def test_export_and_import(self, gateway: GatewayWorld):
         async with gateway.client() as ana, gateway.client("bo") as bo:
             memory_id = await added(ana)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.gateway.conftest import Open
+from tests.gateway.langgraph_api.conftest import sdk
 from tests.gateway.world import GatewayWorld, problem_of
 from threadkeep.gateway.run_models import thread_of_run
 
@@ -187,6 +189,27 @@ class TestContents:
             deleted = [await bob.delete(f"/threads/{one}") for one in ("some", "none")]
             assert [one.status_code for one in deleted] == [404, 404]
             assert len((await client.get("/threads/some/messages")).json()["messages"]) == 2
+
+    @pytest.mark.parametrize("thread_id", ["trip/1", "a/state", "a%2Fb", "/", "x?y#z"])
+    async def test_a_thread_with_a_slash_in_its_id(self, gateway: GatewayWorld, thread_id: str):
+        """It is read, changed and deleted like any other, and another id with the same words is another thread."""
+        path = f"/threads/{quote(thread_id, safe='')}"
+        async with gateway.client() as client, sdk(gateway) as graph:
+            await gateway.turn(client, "I live in Rome.", thread_id=thread_id)
+            await gateway.turn(client, "Hello.", thread_id="trip")
+            messages = (await client.get(f"{path}/messages")).json()["messages"]
+            state = await graph.http.get(f"{path}/state")
+            strange = await client.get(f"{gateway.origin}/lg{path}/state/a%2Fb")
+            changed = await client.patch(path, json={"title": "Holiday"})
+            deleted = await client.delete(path)
+            left = (await client.get("/threads")).json()["threads"]
+
+        assert [message["text"] for message in messages][:1] == ["I live in Rome."]
+        assert len(state["values"]["messages"]) == len(messages)
+        assert strange.status_code in (404, 422)
+        assert (changed.json()["thread_id"], changed.json()["title"]) == (thread_id, "Holiday")
+        assert deleted.status_code == 204
+        assert [thread["thread_id"] for thread in left] == ["trip"]
 
     @pytest.mark.parametrize("thread_id", ["a b", "ü" * 300, "a.b@x", "%00", "..%2Fetc", "x" * 1001])
     async def test_ids_of_any_text_answer(self, gateway: GatewayWorld, thread_id: str):

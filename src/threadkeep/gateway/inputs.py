@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
+from pydantic import AfterValidator
 
 from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError
@@ -28,12 +29,17 @@ T = TypeVar("T")
 _ETAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
 
 
-ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
-RunPath = Annotated[str, Path(min_length=1, max_length=6_000)]
+def restore_slashes(text: str) -> str:
+    """Return an id as it stands in the path: ``RequestLimits`` marks its slashes by NUL, which no path has."""
+    return text.replace("\x00", "/")
+
+
+ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS), AfterValidator(restore_slashes)]
+RunPath = Annotated[str, Path(min_length=1, max_length=6_000), AfterValidator(restore_slashes)]
 LastEventId = Annotated[str, Header(max_length=7_000)]
 """The event that the client has read last."""
 
-ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
+ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS), AfterValidator(restore_slashes)]
 """An id in the address."""
 
 Limit = Annotated[int, Query(ge=1, le=100)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from threadkeep.gateway.problems import problem
 
@@ -20,6 +21,7 @@ _ESCAPES: Final = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-f
 
 _INVALID_PATH: Final = re.compile("[\x00\ufffd\ud800-\udfff]")
 _NUL: Final = b"%00"
+_SLASH: Final = re.compile(rb"%2F", re.IGNORECASE)
 
 
 class RequestLimits:
@@ -43,6 +45,7 @@ class RequestLimits:
         if _INVALID_PATH.search(scope["path"]) or _NUL in scope["query_string"]:
             await _refuse(422, "input_invalid", "The address is no valid text.", scope, receive, send)
             return
+        _keep_slashes_in_ids(scope)
         content = headers.get(b"content-type", b"").lower()
         if content.startswith(b"multipart/") or not _has_body(headers):
             await self._app(scope, receive, send)
@@ -73,6 +76,14 @@ class _Replay:
             return await self._receive()
         body, self._body = self._body, None
         return {"type": "http.request", "body": body, "more_body": False}
+
+
+def _keep_slashes_in_ids(scope: Scope) -> None:
+    """Mark each slash of an id in the path, so that routes do not take it for the end of the id."""
+    raw: bytes = scope.get("raw_path") or b""
+    inside = raw.partition(b"?")[0].removeprefix(str(scope.get("root_path", "")).encode())
+    if _SLASH.search(raw) and inside.startswith((b"/api/", b"/lg/")):
+        scope["path"] = unquote(_SLASH.sub(_NUL, raw.partition(b"?")[0]).decode("ascii", "replace"))
 
 
 def _has_body(headers: dict[bytes, bytes]) -> bool:
