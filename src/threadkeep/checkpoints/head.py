@@ -25,6 +25,7 @@ from threadkeep.errors import (
     ConflictError,
     InvalidInputError,
     OwnerMismatchError,
+    RunCancelledError,
     ThreadBusyError,
     ThreadMovedOnError,
     TooLargeError,
@@ -163,6 +164,25 @@ class Head:
             raise lease_lost_error()
         return self.lease
 
+    def require_wanted(self, run: str, *, owner: Owner | None, holder: str | None) -> None:
+        """Check that *run* may go on waiting for the lease.
+
+        Args:
+            run: The token of the run.
+            owner: The owner to check the thread by; ``None``: any.
+            holder: The token of the run that must have the lease; ``None``: any, or none.
+
+        Raises:
+            OwnerMismatchError: The thread belongs to another owner.
+            ThreadMovedOnError: *holder* does not have the lease.
+            RunCancelledError: The run was told to wait no longer.
+        """
+        self.require_owner(owner)
+        if holder is not None:
+            self.require_lease(holder)
+        if run in self.cancelled:
+            raise cancelled()
+
 
 def cancel_waiting(run: str) -> Callable[[Head], Head]:
     """Return what tells the run with the token *run* to wait for the lease no longer."""
@@ -260,6 +280,17 @@ def status_after(writes: Sequence[tuple[str, Any]]) -> ThreadStatus | None:
         if channel == ERROR and not isinstance(value, asyncio.CancelledError):
             return "error"
     return None
+
+
+def undone() -> ThreadMovedOnError:
+    """Return the error for a run that another one undid."""
+    msg = "Another run took this thread and undid what this run had written; send the input again if needed."
+    return ThreadMovedOnError(msg)
+
+
+def cancelled() -> RunCancelledError:
+    """Return the error for a run that is to wait no longer."""
+    return RunCancelledError("The run was stopped while it waited for its thread; nothing of it was kept.")
 
 
 def busy() -> ThreadBusyError:

@@ -10,7 +10,6 @@ the event loop of the storage.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -31,11 +30,14 @@ from threadkeep.checkpoints.head import (
     ThreadStatus,
     busy,
     cancel_waiting,
+    cancelled,
     reserve,
     uncancel,
+    undone,
     unreserve,
 )
-from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError, ThreadMovedOnError
+from threadkeep.checkpoints.lease_wait import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LeaseWait
+from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
 
@@ -64,14 +66,6 @@ _NOT_RELEASED: Final = 10_000
 """Of how many runs it is known that they ended while the storage was away: the next run need not wait."""
 
 _SOON_SECONDS: Final = 0.005
-_FIRST_PAUSE_SECONDS: Final = 0.02
-_LONGEST_PAUSE_SECONDS: Final = 0.5
-_RESERVE_SECONDS: Final = 2.0
-"""After how long a run that waits for one of another process reserves the lease: no run in between takes it."""
-
-_RESERVED_SECONDS: Final = 3 * _LONGEST_PAUSE_SECONDS
-"""How long a free lease stays reserved: the run that waits asks every half a second, unless its process died."""
-
 _CANCEL_SECONDS: Final = 3.0
 """How long a run that waits may take to see that it is cancelled: it looks every half a second."""
 
@@ -346,10 +340,10 @@ class Leases:
         if waits:
             await self._await_turn(lease, strategy, deadline)
         try:
-            waiting, fresh = _Waiting(token, strategy), taken_from is not None
+            waiting, fresh = LeaseWait(token, strategy), taken_from is not None
             while True:
                 head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
-                _require(head, locked_to, taken_from, lease)
+                head.require_wanted(lease.run, owner=locked_to, holder=taken_from)
                 fresh = True
                 if waiting.is_blocked(head, leased=thread.is_leased(head) and not self._is_over(head)):
                     if strategy == "reject" or clock.time() > deadline:
@@ -381,14 +375,14 @@ class Leases:
             if asyncio.get_running_loop().time() > until:
                 await self._threads.call(thread.commit(uncancel(token)))
                 return False
-            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
         return True
 
     def _is_over(self, head: Head) -> bool:
         """Return whether the lease in *head* is of a run of this process that ended while the storage was away."""
         return head.lease is not None and head.lease.run in self._not_released
 
-    async def _wait(self, lease: Lease, head: Head, waiting: _Waiting) -> None:
+    async def _wait(self, lease: Lease, head: Head, waiting: LeaseWait) -> None:
         """Wait a moment for the run that blocks *head*, and once it takes long, ask to be the next one."""
         if waiting.is_to_reserve(head):
             lease.reserved = True
@@ -410,7 +404,7 @@ class Leases:
             self._threads.track(asyncio.ensure_future(self._commit_quietly(lease, uncancel(lease.run))))
 
     async def _commit_quietly(self, lease: Lease, revise: Callable[[Head], Head]) -> None:
-        """Take back what the run has said in the head; if that fails, others take it back or wait a moment."""
+        """Change what the head says of the run; if that fails, other runs change it or wait a moment."""
         with suppress(ConflictError, StorageError):
             await lease.thread.commit(revise)
 
@@ -492,7 +486,7 @@ class Leases:
         acquiring = asyncio.ensure_future(turn.acquire())
         try:
             async with asyncio.timeout_at(deadline):
-                while not (await asyncio.wait({acquiring}, timeout=_LONGEST_PAUSE_SECONDS))[0]:
+                while not (await asyncio.wait({acquiring}, timeout=LONGEST_PAUSE_SECONDS))[0]:
                     with suppress(StorageError):  # the run waits for the one before it, not for the storage
                         if await self._threads.call(lease.thread.is_cancelled(lease.run)):
                             raise cancelled()  # noqa: TRY301 - it leaves the queue
@@ -586,51 +580,6 @@ class Leases:
             return
 
 
-class _Waiting:
-    """How one run waits for the lease, which a run of another process has or has reserved.
-
-    Clocks of machines differ, so a reservation has expired once the lease was free for long enough since this run
-    first saw it.
-
-    Args:
-        run: The token of the run.
-        strategy: Of a run that takes the lease from another one, nothing is waited for.
-    """
-
-    def __init__(self, run: str, strategy: Strategy) -> None:
-        self._run = run
-        self._strategy = strategy
-        self._pause = _FIRST_PAUSE_SECONDS
-        self._began = time.monotonic()
-        self._next_run = ""
-        self._free_since = 0.0
-
-    def is_blocked(self, head: Head, *, leased: bool) -> bool:
-        """Return whether another run has the lease of *head*, or takes it next."""
-        now = time.monotonic()
-        if leased or head.next_run != self._next_run:
-            self._next_run, self._free_since = head.next_run, now
-        if leased:
-            return self._strategy in ("enqueue", "reject")
-        reserved = head.next_run not in ("", self._run) and now - self._free_since < _RESERVED_SECONDS
-        return reserved and self._strategy == "enqueue"
-
-    def is_to_reserve(self, head: Head) -> bool:
-        """Return whether the run has waited so long that it asks to be the next one."""
-        return not head.next_run and time.monotonic() - self._began > _RESERVE_SECONDS
-
-    async def pause(self) -> None:
-        """Wait before the next look, longer each time."""
-        await asyncio.sleep(self._pause)
-        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_SECONDS)
-
-
-def undone() -> ThreadMovedOnError:
-    """Return the error for a run that another one undid."""
-    msg = "Another run took this thread and undid what this run had written; send the input again if needed."
-    return ThreadMovedOnError(msg)
-
-
 class _ChangedError(ConflictError):
     """The head is not the one that the lease was decided on; decide again."""
 
@@ -638,20 +587,6 @@ class _ChangedError(ConflictError):
 def _without(head: Head, lease: Lease) -> Head:
     head.require_lease(lease.run)
     return replace(head, lease=None, status=lease.status or head.status)
-
-
-def cancelled() -> RunCancelledError:
-    """Return the error for a run that is to wait no longer."""
-    return RunCancelledError("The run was stopped while it waited for its thread; nothing of it was kept.")
-
-
-def _require(head: Head, owner: Owner | None, token: str | None, lease: Lease) -> None:
-    """Check the owner of a thread, the run that has the lease (``None``: any), and that *lease* is still wanted."""
-    head.require_owner(owner)
-    if token is not None:
-        head.require_lease(token)
-    if lease.run in head.cancelled:
-        raise cancelled()
 
 
 def _next_turn(lease: Lease) -> None:
