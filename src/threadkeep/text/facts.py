@@ -317,10 +317,10 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     if (score := _score(text)) >= MIN_SCORE:
         return (Statement(text, score),)
     if len(clauses) > 1:
-        return standing if _is_nearly_kept(text) and not _refused(straight(text)) else ()
+        return standing if standing and not _refused(straight(text)) and _is_nearly_kept(text) else ()
     said = _without_lead(plain(sentence))[0]
-    parts = [Clause(part, part) for part in _first_and_own_part(said)] if _is_nearly_kept(said) else []
-    return _worth_keeping(parts)[:1]
+    kept = _worth_keeping([Clause(part, part) for part in _first_and_own_part(said)])[:1]
+    return kept if kept and _is_nearly_kept(said) else ()
 
 
 _text_of: Final[Callable[[Clause], str]] = attrgetter("text")
