@@ -416,14 +416,9 @@ class Services:
         )
         engine = create_queue_backend(settings, self.clock, self.telemetry)
         queue = Queue(self.storage, learning.learn, self.clock, self.telemetry, engine=engine, terms=terms)
+        ended = self.opt_outs.ended
         return CaptureService(
-            self.storage,
-            learning,
-            queue,
-            self.clock,
-            self.telemetry,
-            redact=self.redact,
-            opted_in_again=self.opt_outs.ended,
+            self.storage, learning, queue, self.clock, self.telemetry, redact=self.redact, opted_in_again=ended
         )
 
     @component

@@ -18,9 +18,9 @@ from threadkeep.memories.models import Approval
 from threadkeep.proposals.models import DUE, proposal_of
 from threadkeep.storage.interface import Put, Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
-from threadkeep.transfer.copying import Moving, reading_from
+from threadkeep.transfer.copying import Moving
 from threadkeep.transfer.importer import Labels
-from threadkeep.transfer.sources import ForeignSource, foreign_reader
+from threadkeep.transfer.sources import ForeignSource, foreign_reader, reading_from
 
 ROW: dict[str, Any] = {
     "id": "892db2ae-06d9-49e5-8b3e-585ef9b85b8e",

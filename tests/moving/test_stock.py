@@ -22,9 +22,9 @@ from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.models import HashingEmbeddings
-from threadkeep.transfer.copying import Moving, reading_from
+from threadkeep.transfer.copying import Moving
 from threadkeep.transfer.importer import Copied, Labels, mapping_of
-from threadkeep.transfer.sources import PAGE, ForeignSource, Reader, foreign_reader
+from threadkeep.transfer.sources import PAGE, ForeignSource, Reader, foreign_reader, reading_from
 
 EMBEDDER = HashingEmbedder(dims=16)
 INDEX: Any = {"dims": 16, "embed": HashingEmbeddings(dims=16)}

@@ -36,7 +36,8 @@ from threadkeep.models.base import INPUT_ROLES
 from threadkeep.observability import LEARN, TENANT, THREAD, USER, span
 from threadkeep.proposals.models import Decision, Proposal, Verdict, proposal_put, waiting_reason
 from threadkeep.proposals.policies import PolicyRepository, Tombstones, Unwanted, lifting_operations
-from threadkeep.proposals.repository import LIFETIME, ProposalReader
+from threadkeep.proposals.reader import ProposalReader
+from threadkeep.proposals.repository import LIFETIME
 from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
 from threadkeep.text.semantics import content_words, normalised

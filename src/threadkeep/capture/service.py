@@ -237,21 +237,15 @@ class CaptureService:
         if not mine:
             wake = partial(self._queue.wake, owner, thread_id)
             if until is not None and len(turn_ids) <= MAX_TAKEN:
-                wake = partial(self._queue.add, self._claim(turn_ids, owner, thread_id, until=until, epoch=current))
+                claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
+                wake = partial(self._queue.add, claim)
             wake() if later is None else later(wake)
         return Receipt("queued", turn_ids)
 
     @staticmethod
-    def _claim(
-        turn_ids: Sequence[TurnId],
-        owner: Owner,
-        thread_id: ThreadId | None,
-        *,
-        until: datetime | None = None,
-        epoch: str | None = None,
-    ) -> TurnClaim:
+    def _claim(turn_ids: Sequence[TurnId], owner: Owner, thread_id: ThreadId | None) -> TurnClaim:
         refs = [Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids]
-        return TurnClaim(key_of(owner, thread_id), owner, refs, until, epoch)
+        return TurnClaim(key_of(owner, thread_id), owner, refs)
 
     async def _commit_turns(
         self,

@@ -249,7 +249,7 @@ def copy(
     Threads are copied, too, also those with a key of their own. A storage that `LANGGRAPH_CHECKPOINT_TYPE` names stays.
     """
     from threadkeep.registry import resolve_settings
-    from threadkeep.transfer.copying import reading_from
+    from threadkeep.transfer.sources import reading_from
 
     settings = load_settings(data_dir)
     if overwrite and not dry_run:
@@ -321,8 +321,8 @@ async def _copy_threads(
     from threadkeep.clock import SystemClock
     from threadkeep.registry import create_storage
     from threadkeep.thread_access import create_thread_storage, storage_place, thread_storage_settings
-    from threadkeep.transfer.copying import Copying, connected, reading_from
-    from threadkeep.transfer.sources import StorageSource
+    from threadkeep.transfer.copying import Copying, connected
+    from threadkeep.transfer.sources import StorageSource, reading_from
 
     here, there = thread_storage_settings(source), thread_storage_settings(target)
     if here is None or there is None or storage_place(here) == storage_place(there):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -25,7 +25,13 @@ from threadkeep.langgraph.thread_models import ImportedThread, Pruned, Thread, T
 from threadkeep.memories.codec import moment_of
 from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.langchain import plain_messages
-from threadkeep.transfer.threads import CopiedThread, ThreadClaims, copy_thread, list_thread_ids, open_saver
+from threadkeep.transfer.threads import (
+    CopiedThread,
+    ThreadClaims,
+    choose_threads,
+    copy_thread,
+    open_saver,
+)
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -411,8 +417,8 @@ class ThreadService:
             InvalidInputError: Nothing says which owners, or *owners* names a thread that is not there.
         """
         claims = self._claims(owner, owners, owner_key)
-        async with _opened(source) as saver:
-            for thread_id in await _chosen(saver, thread_ids, claims):
+        async with open_saver(source) as saver:
+            for thread_id in await choose_threads(saver, thread_ids, claims):
                 named = await self._claim(saver, thread_id, claims)
                 if isinstance(named, ImportedThread):
                     yield named
@@ -459,7 +465,7 @@ class ThreadService:
             owner: The owner.
         """
         owner = self._scope.resolve(owner)
-        async with _opened(target, creates=True) as saver:
+        async with open_saver(target, creates=True) as saver:
             for thread_id in await self._selected(thread_ids, owner, None):
                 yield await copy_thread(await self._view(thread_id, owner), saver, thread_id)
 
@@ -487,8 +493,8 @@ class ThreadService:
             raise InvalidInputError(msg)
         claims = self._claims(None, owners, owner_key)
         done: list[ImportedThread] = []
-        async with _opened(self._saver if source is None else source) as saver:
-            for thread_id in await _chosen(saver, thread_ids, claims):
+        async with open_saver(self._saver if source is None else source) as saver:
+            for thread_id in await choose_threads(saver, thread_ids, claims):
                 if owner_key is None and thread_id not in claims.owners:
                     continue
                 before = await self._saver.run(self._saver.maintenance.owner_of(thread_id))
@@ -588,29 +594,3 @@ def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
 def _not_found(thread_id: str) -> ThreadNotFoundError:
     msg = "The thread was not found among the owner's threads; list the threads."
     return ThreadNotFoundError(msg, thread_id=thread_id)
-
-
-async def _chosen(
-    saver: BaseCheckpointSaver[Any], thread_ids: Sequence[str] | None, claims: ThreadClaims
-) -> Sequence[str]:
-    """Return the threads that are meant, all of them in *saver*.
-
-    Raises:
-        InvalidInputError: One is not there.
-    """
-    there = await list_thread_ids(saver)
-    if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
-        msg = f"Thread {missing[0][:60]!r} was not found; nothing was changed. List the threads."
-        raise InvalidInputError(msg, thread_ids=tuple(missing))
-    return there if thread_ids is None else thread_ids
-
-
-@asynccontextmanager
-async def _opened(
-    saver: BaseCheckpointSaver[Any] | str, *, creates: bool = False
-) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
-    if not isinstance(saver, str):
-        yield saver
-        return
-    async with open_saver(saver, creates=creates) as opened:
-        yield opened

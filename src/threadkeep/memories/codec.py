@@ -17,6 +17,7 @@ from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, sh
 from threadkeep.memories.kinds import Kind, is_kind
 from threadkeep.memories.labels import metadata_of, tags_of
 from threadkeep.memories.models import (
+    ASKED,
     Approval,
     Archived,
     Memory,
@@ -552,3 +553,12 @@ def imported(sources: Sequence[Source]) -> tuple[Source, ...]:
 
 def _imported_version(old: Version) -> Version:
     return replace(old, sources=imported(old.sources) if old.sources else (), approval=None)
+
+
+def text_to_embed(text: str) -> str:
+    """Return what is embedded for a memory with *text*: of an episode about a question, the question alone.
+
+    Recall has just embedded the question, so the embedder's cache has the vector. A statement keeps how it begins:
+    without that, it takes the place of facts in the block.
+    """
+    return text.removeprefix(ASKED)

@@ -516,15 +516,6 @@ def sentences_in(passage: str) -> list[str]:
     return [sentence for line in said.splitlines() for sentence in split_sentences(line)]
 
 
-def text_to_embed(text: str) -> str:
-    """Return what is embedded for a memory with *text*: of an episode about a question, the question alone.
-
-    Recall has just embedded the question, so the embedder's cache has the vector. A statement keeps how it begins:
-    without that, it takes the place of facts in the block.
-    """
-    return text.removeprefix(ASKED)
-
-
 def without_sentences(passage: str, says: Callable[[str], bool]) -> str:
     """Return an episode or a summary without the sentences of which *says* is true, or is true of a clause of theirs.
 

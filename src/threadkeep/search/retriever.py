@@ -13,8 +13,7 @@ import numpy as np
 
 from threadkeep.concurrency import AnswerTimeout, SharedTask, asking
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.memories.codec import memory_of
-from threadkeep.memories.models import text_to_embed
+from threadkeep.memories.codec import memory_of, text_to_embed
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
 from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query

@@ -17,8 +17,7 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, RevisionConflictError
 from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
-from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of
-from threadkeep.memories.models import text_to_embed
+from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of, text_to_embed
 from threadkeep.proposals.models import PROPOSALS
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import (
@@ -595,13 +594,3 @@ async def connected(storage: Storage) -> AsyncGenerator[Storage]:
         yield storage
     finally:
         await storage.close()
-
-
-@asynccontextmanager
-async def reading_from(source: TransferSource) -> AsyncGenerator[TransferSource]:
-    """Connect *source*, and close it in the end."""
-    try:
-        await source.connect()
-        yield source
-    finally:
-        await source.close()

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -407,3 +407,13 @@ def _end(text: object) -> datetime | None:
     if not text:
         return None
     return datetime.combine(_moment(text).date(), time.max, UTC)
+
+
+@asynccontextmanager
+async def reading_from(source: TransferSource) -> AsyncGenerator[TransferSource]:
+    """Connect *source*, and close it in the end."""
+    try:
+        await source.connect()
+        yield source
+    finally:
+        await source.close()

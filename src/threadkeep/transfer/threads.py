@@ -344,8 +344,10 @@ def _owner_in(found: Sequence[CheckpointTuple], key: str) -> str:
 
 
 @asynccontextmanager
-async def open_saver(url: str, *, creates: bool = False) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
-    """Open LangGraph's own saver for *url*.
+async def open_saver(
+    url: BaseCheckpointSaver[Any] | str, *, creates: bool = False
+) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+    """Open LangGraph's own saver for *url*; a saver is given back as it is.
 
     Args:
         url: ``sqlite:///file``, ``postgresql://…``, ``redis://…`` or ``mongodb://…``; ``langgraph+`` may precede it.
@@ -357,6 +359,9 @@ async def open_saver(url: str, *, creates: bool = False) -> AsyncGenerator[BaseC
         SettingsError: Its package is not installed.
         StorageUnavailableError: The server does not answer.
     """
+    if not isinstance(url, str):
+        yield url
+        return
     url = url.removeprefix("langgraph+")
     make = _SAVERS.get(urlsplit(url).scheme.partition("+")[0])
     if make is None:
@@ -459,3 +464,18 @@ _SAVERS: Final[Mapping[str, Callable[[str, ExitStack, bool], _Opened]]] = {
     "rediss": _redis,
     "mongodb": _mongodb,
 }
+
+
+async def choose_threads(
+    saver: BaseCheckpointSaver[Any], thread_ids: Sequence[str] | None, claims: ThreadClaims
+) -> Sequence[str]:
+    """Return the threads that are meant, all of them in *saver*.
+
+    Raises:
+        InvalidInputError: One is not there.
+    """
+    there = await list_thread_ids(saver)
+    if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
+        msg = f"Thread {missing[0][:60]!r} was not found; nothing was changed. List the threads."
+        raise InvalidInputError(msg, thread_ids=tuple(missing))
+    return there if thread_ids is None else thread_ids
