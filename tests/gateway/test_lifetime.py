@@ -228,6 +228,20 @@ class TestCancelling:
         assert [(event.kind, event.data["status"]) for event in rest] == [("done", "cancelled")]
         assert text_of(later) == "Later."
 
+    async def test_an_erasure_of_the_user_stops_it(self, open_gateway: Open):
+        gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."),)))
+        async with gateway.client() as client:
+            async with gateway.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
+                await anext(events)
+                await anext(events)
+                erased = await client.post("/me/erase")
+                rest = [event async for event in events]
+            left = (await client.get("/threads")).json()["threads"]
+
+        assert erased.status_code == 200
+        assert [(event.kind, event.data["status"]) for event in rest] == [("done", "cancelled")]
+        assert left == []
+
     async def test_a_run_of_another_process_is_stopped(self, open_gateway: Open, tmp_path: Any):
         release = asyncio.Event()
         url = f"sqlite:///{tmp_path / 'shared.db'}"

@@ -365,7 +365,7 @@ export interface paths {
         put?: never;
         /**
          * Erase Me
-         * @description Remove everything that is held about the user, threads included; the answer is the receipt.
+         * @description Cancel the user's runs of this process, and remove everything that is held about the user, threads included.
          */
         post: operations["erase_me_api_me_erase_post"];
         delete?: never;

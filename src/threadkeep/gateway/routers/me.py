@@ -288,8 +288,9 @@ async def export_me(user: Reader, file: Annotated[Literal["jsonl", "zip"], Query
 
 
 @router.post("/me/erase")
-async def erase_me(user: Writer) -> ErasedBody:
-    """Remove everything that is held about the user, threads included; the answer is the receipt."""
+async def erase_me(request: Request, user: Writer) -> ErasedBody:
+    """Cancel the user's runs of this process, and remove everything that is held about the user, threads included."""
+    request.app.state.gateway.runs.cancel_all(user.owner)
     erased = await user.tk.owners.erase()
     return erased_body(erased)
 
