@@ -25,7 +25,8 @@ from threadkeep.memories.models import ASKED, SAID, Memory, recallable
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in
 from threadkeep.search.query import asks_for_several
-from threadkeep.text.claims import FEATURES, compare, ending_in, given_names, is_over, is_reunited, returns
+from threadkeep.text.claims import FEATURES, compare, returns
+from threadkeep.text.ended_facts import ending_in, given_names, is_over, is_reunited
 from threadkeep.text.semantics import normalised
 from threadkeep.text.slots import slot_of
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from operator import attrgetter, methodcaller
 from typing import Final, NamedTuple
 
-from threadkeep.text.claims import is_own_ending
+from threadkeep.text.ended_facts import is_own_ending
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words

@@ -1,0 +1,227 @@
+"""What a statement says to be over without saying how it was: a relationship, a job, what died or was given away."""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+from threadkeep.text.claims import MAX_CHARACTERS, SENTENCE, parse_claim
+from threadkeep.text.semantics import straight, words
+
+
+class Ending(NamedTuple):
+    """What a statement says to be over without saying how it was.
+
+    Attributes:
+        what: A relationship, a job, or what the user had: an animal or a relative.
+        kin: Which animal or relative; empty where only the name is said.
+        names: The names that are said, in small letters.
+    """
+
+    what: Literal["partner", "job", "one"]
+    kin: str = ""
+    names: frozenset[str] = frozenset()
+
+
+_PETS: Final[Mapping[str, str]] = {
+    member: group.split()[0]
+    for group in (
+        "dog puppy hund hündin welpe chien chienne chiot perro perra perrito cão cachorro cachorra cadela cane cagna",
+        "cat kitten kater katze chat chatte gato gata gatto gatta",
+        "rabbit bunny kaninchen hase lapin conejo coneja coelho coelha coniglio",
+        "horse pony pferd cheval jument caballo yegua cavalo égua cavallo",
+        "parrot budgie papagei wellensittich perroquet perruche loro papagaio pappagallo",
+        "hamster hámster criceto",
+        "tortoise schildkröte tortue tortuga tartaruga",
+        "grandmother gran grandma oma großmutter mamie grand-mère abuela avó nonna",
+        "grandfather grandad grandpa opa großvater papi grand-père abuelo avô nonno",
+        "mother mum mom mutter mère madre mãe",
+        "father dad vater père padre pai",
+        "sister schwester sœur soeur hermana irmã sorella",
+        "brother bruder frère hermano irmão fratello",
+        "uncle onkel oncle tío tio zio",
+        "aunt tante tía tia zia",
+        "husband mann mari marido esposo marito",
+        "wife frau femme mujer esposa mulher moglie",
+    )
+    for member in group.split()
+}
+"""Animals, and relatives, whom a user may have lost."""
+_PARTNER: Final = r"(?:girlfriend|boyfriend|partner|fiancée?|wife|husband|spouse|freundin|freund|frau|mann|partnerin|verlobter?|copine|copain|petite?\ amie?|compagne|compagnon|femme|mari|conjointe?|novi[oa]|pareja|mujer|marido|espos[oa]|prometid[oa]|namorad[oa]|mulher|noiv[oa]|companheir[oa]|ragazz[oa]|fidanzat[oa]|compagn[oa]|moglie|marito)"
+_MINE: Final = r"(?:my|our|the|mein(?:e[nmr]?)?|unser(?:e[nmr]?)?|der|die|das|den|mon|ma|notre|le|la|mi|nuestr[oa]|el|al|(?:[oa]\ )?(?:meu|minha|noss[oa])|o|a|(?:il\ |la\ )?(?:mi[oa]|nostr[oa])|il)"
+_CALLED: Final = r"(?-i:[A-ZÀ-Ý][\w'-]+)"
+
+
+_NO_NAME: Final = r"(?:i|we|he|she|it|they|this|that|everyone|nobody|someone|er|sie|es|das|il|elle|ils|elles|ça|se|ya|ha|él|ella|ele|ela|já|lui|lei|è|é)"
+
+
+def _one(place: int) -> str:
+    """Return the pattern of an animal or a relative of the user; the groups of each *place* have names of their own."""
+    kin = "|".join(_PETS)
+    return rf"(?:{_MINE}\ (?:(?!\w+'s\b)\w+\ )?(?P<kin{place}>{kin})\b(?:,?\ (?P<name{place}>{_CALLED}),?)?|(?P<alone{place}>(?!{_NO_NAME}\b){_CALLED}))"
+
+
+_MONTH: Final = r"(?:(?:jan|feb|fév|fev|mar|mär|apr|avr|abr|may|mai|mag|jun|jui|giu|gen|jul|lug|aug|ago|aoû|sep|set|oct|okt|ott|out|nov|dec|dez|déc|dic)\w{0,7}|spring|summer|autumn|fall|winter|frühling|sommer|herbst|printemps|été|automne|hiver|primavera|verano|verão|otoño|invierno|estate|autunno|inverno)"
+_LATELY: Final = rf"(?:today|yesterday|recently|finally|sadly|last\ (?:night|week|weekend|month|\w+day)|this\ (?:morning|week|month|weekend|spring|summer|autumn|winter)|on\ \w+day|am\ \w{{3,9}}(?:tag|woch|ende)|(?:el\ )?(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)|n[ao]\ (?:segunda|terça|quarta|quinta|sexta|sábado|domingo)|(?:in|im|en|em|ad?)\ {_MONTH}|after\ \w{{1,12}}\ (?:years|months)|for\ good|now|again|heute|gestern|leider|kürzlich|gerade|vorige\ woche|letzte\w?\ \w+|diesen\ \w+|jetzt|wieder|nun|endlich|hier|aujourd'hui|cet(?:te)?\ \w+|la\ semaine\ dernière|le\ mois\ dernier|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche|ayer|hoy|est[ea]\ \w+|la\ semana\ pasada|el\ mes\ pasado|ontem|hoje|(?:na\ )?semana\ passada|(?:no\ )?mês\ passado|ieri|oggi|la\ settimana\ scorsa|il\ mese\ scorso|quest'?[oa]?\ ?\w+)"
+_END: Final = rf"(?=\W*$|,|:\)|\ {_LATELY}\b)"
+_SOON: Final = rf"(?:{_LATELY}\ )?"
+_HAS: Final = r"(?:(?:have|'ve|had|just|recently|finally|actually|sadly|also|already)\ |'ve\ )*"
+_PARTED: Final = re.compile(
+    rf"""(?ix)^(?:
+      (?:we|(?:my|our)\ {_PARTNER}(?:\ (?P<a>{_CALLED}))?\ and\ (?:I|me)|(?P<b>{_CALLED})\ and\ (?:I|me)|me\ and\ (?:my\ {_PARTNER}|(?P<c>{_CALLED})))(?:'ve|'re)?\ ?{_HAS}(?:
+          (?:broke|broken|split|splitted)\ up{_END} | (?:are|got|is|'re)?\ ?(?:divorced|separated){_END} | (?:are\ |'re\ )?(?:not|no\ longer)\ together\b | (?:are|aren't)\ (?:not\ )?together\ any\ ?more | called\ it\ quits | parted\ ways )
+    | my\ {_PARTNER}(?:\ (?P<d>{_CALLED}))?\ {_HAS}(?:left\ me{_END}|dumped\ me|broke\ up\ with\ me|broke\ it\ off|ended\ things) | I(?:'ve)?\ {_HAS}(?:broken?\ up\ with|dumped|divorced|split\ (?:up\ )?(?:with|from))\ (?:my\ {_PARTNER}\b|(?P<e>{_CALLED}){_END})
+    | I(?:'m|\ am)\ (?:now\ |officially\ |newly\ |recently\ )*(?:single\ again|newly\ single|divorced\ now|single\ now)\b
+    | (?:wir|meine?\ {_PARTNER}(?:\ (?P<f>{_CALLED}))?\ und\ ich|ich\ und\ meine?\ {_PARTNER}|(?P<g>{_CALLED})\ und\ ich)\ (?:haben\ uns\ {_SOON}(?:getrennt|scheiden\ lassen)|sind\ {_SOON}(?:getrennt|geschieden|nicht\ mehr\ zusammen)|haben\ {_SOON}schluss\ gemacht)
+    | meine?\ {_PARTNER}(?:\ (?P<h>{_CALLED}))?\ hat\ {_SOON}(?:mich\ {_SOON}verlassen|(?:mit\ mir\ )?schluss\ gemacht|sich\ (?:von\ mir\ )?getrennt) | ich\ bin\ (?:wieder|jetzt)\ (?:single|solo|geschieden)
+    | (?:on|nous|(?:mon|ma)\ {_PARTNER}(?:\ (?P<i>{_CALLED}))?\ et\ moi|(?P<j>{_CALLED})\ et\ moi)(?:,?\ (?:on|nous))?\ (?:s'est|nous\ sommes|sommes|avons|a|n'est\ plus|ne\ sommes\ plus)\ (?:(?:séparé|quitté)\w*{_END}|rompu|divorcé|ensemble)
+    | (?:mon|ma)\ {_PARTNER}(?:\ (?P<k>{_CALLED}))?\ m'a\ (?:quitté|largué|plaqué)e?{_END} | je\ suis\ (?:de\ nouveau|à\ nouveau|redevenue?)\ célibataire
+    | (?:mi\ {_PARTNER}(?:\ (?P<l>{_CALLED}))?\ y\ yo\ )?(?:(?:hemos\ roto|rompimos|cortamos){_END}|nos\ (?:hemos\ )?(?:separa|divorcia)(?:mos|do){_END}|ya\ no\ estamos\ junt[oa]s) | mi\ {_PARTNER}\ y\ yo\ (?:terminamos|lo\ (?:hemos\ )?deja(?:mos|do)){_END} | mi\ {_PARTNER}(?:\ (?P<m>{_CALLED}))?\ me\ (?:dejó|ha\ dejado|cortó){_END} | (?:vuelvo\ a\ estar|estoy\ otra\ vez)\ solter[oa]
+    | (?:(?:eu\ e\ )?(?:[oa]\ )?(?:meu|minha)\ {_PARTNER}(?:\ (?P<n>{_CALLED}))?\ (?:e\ eu\ )?)(?:termin[áa]mos|acab[áa]mos|nos\ (?:separ|divorci)[áa]mos|(?:separ|divorci)[áa]mo-nos|(?:deixou-me|me\ deixou){_END}|terminou\ comigo) | (?:(?:separ|divorci)[áa]mo-nos|nos\ (?:separ|divorci)amos){_END} | (?:já\ não\ estamos|não\ estamos\ mais)\ junt[oa]s | estou\ (?:solteir[oa]\ (?:outra\ vez|de\ novo)|de\ novo\ solteir[oa])
+    | (?:io\ e\ (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}\ )?(?:ci\ siamo\ (?:lasciat|separat)[ie]{_END}|abbiamo\ (?:rotto{_END}|divorziato)|non\ stiamo\ più\ insieme) | (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}(?:\ (?P<o>{_CALLED}))?\ mi\ ha\ (?:lasciat|mollat)[oa]{_END} | sono\ (?:di\ nuovo|tornat[oa])\ single
+    )"""
+)
+_REUNITED: Final = re.compile(
+    r"(?i)\b(?:back together|reconciled|got married|wieder zusammen|geheiratet|remis ensemble|mariés|hemos vuelto|volvimos|nos casamos|reatamos|voltámos|voltamos|juntos de novo|tornati insieme|rimessi insieme|sposati)\b"
+)
+_JOB: Final = r"(?:job|position|post|arbeit|stelle|arbeitsplatz|travail|boulot|emploi|poste|trabajo|empleo|puesto|curro|emprego|trabalho|posto|lavoro|impiego)"
+_FROM: Final = r"(?:\ (?:at|with|from|by|bei|von|chez|en|de|na|no|da|alla)\ (?:(?:the|my|der|dem|la|le|el|o|a)\ )?(?P<firm>[\w'-]+))?"
+_SO: Final = rf"(?:{_END}|\ (?:because|since|to|and|so|weil|und|parce|car|et|porque|y|e|perché)\b)"
+_JOB_ENDED: Final = re.compile(
+    rf"""(?ix)^(?:
+      I(?:'ve)?\ {_HAS}(?:(?:quit|left|lost|resigned\ from)\ (?:my|the)\ (?:old\ |day\ |current\ )?{_JOB}\b|(?:quit|resigned){_END}|retired{_END}) | I(?:\ was|\ got|'ve\ been|\ have\ been)\ (?:just\ |recently\ |suddenly\ )?(?:laid\ off|fired|sacked|made\ redundant|let\ go|dismissed)\b
+    | (?:they|my\ (?:boss|company|employer))\ {_HAS}(?:(?:fired|sacked|laid\ off|dismissed)\ me|laid\ me\ off|let\ me\ go){_END} | I(?:'m|\ am)\ (?:now\ |currently\ )?(?:unemployed|out\ of\ work|between\ jobs|retired\ now)\b
+    | (?:ich\ )?habe?\ {_SOON}(?:meinen?|den|die)\ {_JOB}\ {_SOON}(?:gekündigt|verloren|aufgegeben|(?:hin)?geschmissen) | ich\ habe?\ {_SOON}gekündigt\b(?!,) | (?:mir\ wurde|man\ hat\ mir|sie\ haben\ mir)\ {_SOON}gekündigt | (?:ich\ (?:wurde|bin)|{_LATELY}\ (?:wurde|bin)\ ich)\ {_SOON}(?:entlassen|gefeuert|arbeitslos)\b | ich\ bin\ (?:jetzt\ |seit\ \w+\ )?(?:arbeitslos|in\ rente)
+    | j'ai\ (?:{_SOON}démissionné|été\ (?:licencié|viré)e?|(?:perdu|quitté)\ (?:mon|ma)\ {_JOB})\b | (?:on|ils)\ m'(?:a|ont)\ (?:licencié|viré)e? | je\ suis\ (?:maintenant\ |désormais\ )?(?:au\ chômage|sans\ emploi|à\ la\ retraite)
+    | (?:he\ dejado|dejé|he\ perdido|perdí)\ (?:mi|el)\ {_JOB}\b | me\ (?:han\ despedido|despidieron|han\ echado\ del\ trabajo|echaron\ del\ trabajo)\b | (?:he\ renunciado|renuncié)(?:\ (?:a\ mi|al)\ {_JOB})?{_END} | estoy\ (?:en\ (?:el\ )?paro|desemplead[oa]|sin\ trabajo|jubilad[oa])\b | me\ (?:he\ jubilado|jubilé)\b
+    | (?:deixei|perdi|larguei)\ (?:o\ )?(?:meu\ )?{_JOB}\b | fui\ (?:despedid|demitid)[oa]\b | (?:demiti-me|despedi-me|pedi\ demissão|me\ demiti)\b | estou\ (?:desempregad[oa]|reformad[oa]|aposentad[oa])\b | (?:reformei-me|me\ aposentei)\b
+    | ho\ (?:lasciato|perso)\ il\ (?:mio\ )?{_JOB}\b | mi\ sono\ (?:licenziat|dimess)[oa]\b | (?:sono\ stat[oa]|mi\ hanno)\ licenziat[oa]\b | sono\ (?:disoccupat[oa]|in\ pensione)\b
+    ){_FROM}{_SO}"""
+)
+_LOST: Final = re.compile(
+    rf"""(?ix)^(?:
+      {_one(0)}\ {_HAS}(?:died|passed\ away|is\ dead{_END}|was\ put\ (?:down|to\ sleep)|ist\ (?:(?!nicht\b|nie\b|fast\b)[\w.]+\ ){{0,3}}(?:gestorben|verstorben|tot{_END}|eingeschläfert)|(?:nous\ a\ quittés|est\ (?:\w+\ )?(?:morte?|décédée?)|vient\ de\ mourir)|(?:se\ )?(?:murió|falleció|ha\ muerto|ha\ fallecido)|(?:morreu|faleceu)|(?:è|ci\ ha)\ (?:mort|mancat|decedut|lasciat)[oa])\b
+    | (?:se\ (?:nos\ |me\ )?)?(?:murió|ha\ muerto|falleció|morreu|è\ mort[oa])\ {_one(1)}{_END}
+    | (?:I|we)(?:'ve)?\ {_HAS}(?:(?:had\ to|must)\ )?(?:(?:give|gave|given)\ {_one(2)}\ (?:away|up(?:\ for\ adoption)?){_END}|(?:rehome|rehomed|sell|sold)\ {_one(3)}{_END}|put\ {_one(4)}\ (?:down|to\ sleep){_END})
+    | (?:(?:wir|ich)\ (?:mussten?|haben?)|(?:mussten?|haben?)\ (?:wir|ich))\ {_SOON}{_one(5)}\ {_SOON}(?:weggeben|abgeben|hergeben|weggegeben|abgegeben|hergegeben|einschläfern|verkaufen|verkauft)\b
+    | (?:on\ a|nous\ avons|j'ai)\ (?:dû\ )?(?:donner|donné|faire\ piquer|fait\ piquer|placer|placé|vendre|vendu|euthanasier|euthanasié)\ {_one(6)}(?:{_END}|\ à\ l'adoption)
+    | (?:(?:tuvimos|tuve)\ que\ (?:dar|regalar|sacrificar|dormir|vender)|dimos|regalamos|hemos\ dado|hemos\ regalado|vendimos)\ (?:en\ adopción\ )?(?:a\ )?{_one(7)}(?:{_END}|\ en\ adopción)
+    | (?:(?:tivemos|tive)\ (?:de|que)\ (?:dar|doar|abater|sacrificar|vender)|demos|do[áa]mos|vendemos)\ {_one(8)}(?:{_END}|\ para\ adoção)
+    | (?:abbiamo|ho)\ (?:dovuto\ )?(?:dare\ via|dato\ via|far\ sopprimere|fatto\ sopprimere|vendere|venduto)\ {_one(9)}{_END}
+    )"""
+)
+_NO_ENDING: Final = re.compile(
+    r"""(?ix)\?|\b(?:19|20)\d\d\b|\b(?:(?:years?|months?|decades?)\ ago|last\ year|when\ I|as\ a\ (?:kid|child)|almost|nearly|dream\w*|movie|film\w*|book|novel|game|episode|series|season|show|story|for\ the\ (?:week|weekend|day|night|holidays?)|while|until
+    |vor\ (?:\w+\ )?(?:jahren|monaten)|letztes\ jahr|als\ ich|fast|beinahe|traum|spiel|serie|buch|roman|il\ y\ a|l'an\ dernier|l'année\ dernière|presque|rêve|livre|jeu|série|hace|el\ año\ pasado|casi|sueño|libro|juego|há|(?:no\ )?ano\ passado|quase|sonho|livro|jogo|anni\ fa|mesi\ fa|l'anno\ scorso|quasi|sogno|gioco)\b"""
+)
+"""Tells of what was long ago, in a story, or only nearly."""
+
+
+@lru_cache(maxsize=4096)
+def ending_in(text: str) -> Ending | None:
+    """Return what one of the sentences of *text* says to be over: a relationship, a job, what died or was given away."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    for sentence in SENTENCE.split(straight(text)):
+        said = _LEADING.sub("", sentence)
+        if _NO_ENDING.search(said):
+            continue
+        if found := _PARTED.match(said):
+            return Ending("partner", names=_named_in(found))
+        if found := _JOB_ENDED.match(said):
+            return Ending("job", names=_named_in(found))
+        if found := _LOST.match(said):
+            kin = next(
+                (value.casefold() for key, value in found.groupdict().items() if key.startswith("kin") and value), ""
+            )
+            names = frozenset(
+                value.casefold() for key, value in found.groupdict().items() if not key.startswith("kin") and value
+            )
+            return Ending("one", _PETS.get(kin, ""), names)
+    return None
+
+
+def is_own_ending(text: str) -> bool:
+    """Return whether *text* says of something of the user that it is over; who is named alone may be of others."""
+    ending = ending_in(text)
+    return ending is not None and (ending.what != "one" or ending.kin != "")
+
+
+def _named_in(found: re.Match[str]) -> frozenset[str]:
+    return frozenset(map(str.casefold, filter(None, found.groupdict().values())))
+
+
+_LEADING: Final = re.compile(
+    r"(?i)^\W*(?:(?:oh|ah|well|so|and|but|sadly|unfortunately|btw|by the way|update|sad news|bad news|fyi|leider|übrigens|also|du|malheureusement|hélas|au fait|por desgracia|lamentablemente|por cierto|infelizmente|aliás|purtroppo|comunque)[,.:!…]* )*"
+)
+_HAS_PARTNER: Final = re.compile(
+    rf"""(?ix)^(?:
+      my\ {_PARTNER}(?:'s\ name)?(?:,?\ {_CALLED},?)?(?:'s|\ is|\ lives|\ works|\ has|\ and\ I\ (?:live|are|have))\b | I(?:'ve|\ have)?\ (?:got\ |have\ )?an?\ {_PARTNER}\b | I\ live\ with\ my\ {_PARTNER}\b | I(?:'m|\ am)\ (?:happily\ )?(?:married|engaged|dating|seeing|in\ a\ relationship)\b
+    | meine?\ {_PARTNER}\ heißt\b | meine?\ (?:frau|mann|verlobter?|partnerin|partner)(?:\ {_CALLED})?\ (?:ist|arbeitet|wohnt|hat)\b | ich\ (?:habe\ eine?n?\ (?:feste[nr]?\ )?{_PARTNER}|(?:wohne|lebe)\ mit\ meine[rm]\ {_PARTNER}|bin\ (?:verheiratet|verlobt|mit\ {_CALLED}\ zusammen))\b
+    | (?:mon|ma)\ {_PARTNER}(?:\ {_CALLED})?\ (?:s'appelle|est|travaille|habite|vit|a)\b | (?:j'ai\ une?|je\ vis\ avec\ (?:mon|ma)|j'habite\ avec\ (?:mon|ma))\ {_PARTNER}\b | je\ suis\ (?:marié|fiancé|en\ couple)e?\b
+    | mi\ {_PARTNER}(?:\ {_CALLED})?\ (?:se\ llama|es|trabaja|vive|tiene)\b | (?:tengo|vivo\ con\ mi)\ {_PARTNER}\b | estoy\ (?:casad|prometid)[oa]\b
+    | (?:[oa]\ )?(?:meu|minha)\ {_PARTNER}(?:\ {_CALLED})?\ (?:se\ chama|chama-se|é|trabalha|vive|mora|tem)\b | (?:tenho\ uma?|(?:moro|vivo)\ com\ (?:[oa]\ )?(?:meu|minha))\ {_PARTNER}\b | (?:sou\ casad|estou\ noiv)[oa]\b
+    | (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}(?:\ {_CALLED})?\ (?:si\ chiama|è|lavora|vive|abita|ha)\b | (?:ho\ un[oa']?|vivo\ con\ (?:il\ mio|la\ mia|mi[oa]))\ ?{_PARTNER}\b | sono\ (?:sposat|fidanzat)[oa]\b
+    )"""
+)
+_HAS_JOB: Final = re.compile(
+    rf"""(?ix)^(?:
+      I(?:'m|\ am)?\ (?:now\ |currently\ )?(?:work|working|employed)\ (?:as\ [\w\ -]{{2,40}}\ )?(?:at|for|with|by)\ (?:the\ |a\ )?\w | I(?:'m|\ am)\ an?\ [\w\ -]{{3,40}}\ (?:at|for)\ (?:the\ )?{_CALLED} | I(?:'ve|\ have)?\ (?:just\ |recently\ )*(?:started|begun)\ (?:working\ )?(?:at|for)\ {_CALLED} | my\ (?:employer|job)\ is\b
+    | (?:ich\ )?arbeite\ (?:jetzt\ |zurzeit\ )?(?:als\ \w+\ )?(?:bei|für|in|im|am)\b | ich\ bin\ (?:jetzt\ )?(?:als\ \w+\ )?bei\ (?:der\ )?{_CALLED} | (?:je\ )?travaille\ (?:comme\ \w+\ )?(?:chez|pour|à|au|dans)\b | je\ suis\ (?:\w+\ )?chez\ {_CALLED}
+    | trabajo\ (?:de\ \w+\ |como\ \w+\ )?(?:en|para)\b | (?:eu\ )?trabalho\ (?:como\ \w+\ )?(?:em|na|no|para)\b | lavoro\ (?:come\ \w+\ )?(?:a|al|alla|allo|all'|per|da|in|nel|nella|presso)(?:\b|(?<='))
+    )"""
+)
+
+
+_RELATIVE_KIN: Final = words("grandmother grandfather mother father sister brother uncle aunt husband wife")
+_HAS_ONE: Final = re.compile(
+    rf"""(?ix)(?:\b(?:my|our|mein(?:e[nmr]?)?|unser(?:e[nmr]?)?|mon|ma|notre|mi|nuestr[oa]|meu|minha|noss[oa]|mi[oa]|nostr[oa])
+    | (?:\b(?:have|got|own|habe?|haben|avons|tengo|tenemos|tenho|temos|ho|abbiamo|on\ a)|'ve|'ai)\ (?:got\ )?(?:an?|one|eine?n?|une?|una?|uma?|um))\ (?:(?!\w+'s\b)\w+\ )?(?P<kin>{"|".join(_PETS)})\b(?!')"""
+)
+_LIVES: Final = re.compile(
+    rf"(?i),?(?: {_CALLED},?)? (?:is|has|lives|works|likes|loves|speaks|ist|hat|heißt|wohnt|lebt|arbeitet|mag|est|a|s'appelle|habite|vit|travaille|es|tiene|se llama|vive|trabaja|é|tem|se chama|chama-se|mora|trabalha|è|ha|si chiama|abita|lavora)\b"
+)
+
+
+_GIVEN_NAME: Final = re.compile(
+    rf"(?i)\b(?:called|named|is|name's|namens|heißt|s'appelle|appelée?|se llama|llamad[oa]|se chama|chama-se|chamad[oa]|si chiama|chiamat[oa]|{_PARTNER}|{'|'.join(_PETS)}),? (?P<name>{_CALLED})"
+)
+
+
+@lru_cache(maxsize=4096)
+def given_names(text: str) -> frozenset[str]:
+    """Return the names, in small letters, that *text* gives to people and animals."""
+    return frozenset(name.casefold() for name in _GIVEN_NAME.findall(straight(text)[:MAX_CHARACTERS]))
+
+
+@lru_cache(maxsize=32_768)
+def is_over(text: str, ending: Ending) -> bool:
+    """Return whether *text*, a single sentence of an earlier time, says what *ending* says to be over."""
+    said = straight(text)
+    if len(said) > MAX_CHARACTERS or len(SENTENCE.split(said)) > 1 or _WAS.search(said) or ending_in(text) is not None:
+        return False
+    claim = parse_claim(text)
+    if ending.what == "job":
+        return _HAS_JOB.match(said) is not None and ending.names <= claim.words
+    other_name = bool(ending.names and (names := given_names(text)) and ending.names.isdisjoint(names))
+    if ending.what == "partner":
+        return _HAS_PARTNER.match(said) is not None and not other_name
+    found = _HAS_ONE.search(said)
+    kin = _PETS[found["kin"].casefold()] if found else ""
+    if not found or ending.kin not in ("", kin) or other_name or not (ending.kin or ending.names <= claim.words):
+        return False
+    return kin not in _RELATIVE_KIN or (found.start() == 0 and _LIVES.match(said, found.end()) is not None)
+
+
+def is_reunited(text: str) -> bool:
+    """Return whether *text* says that two are together, again or married."""
+    return _REUNITED.search(straight(text)) is not None
+
+
+_WAS: Final = re.compile(
+    r"(?i)\b(?:was|were|had|used to|died|went|gave|bought|met|took|(?<!'ve )(?<!have )got|adopted|war|hatte|waren|hatten|früher|gestorben|était|avait|avant|est mort|era|tenía|tuvo|murió|antes|tinha|morreu|aveva|prima|è morto)\b"
+)
