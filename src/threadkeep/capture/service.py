@@ -289,8 +289,11 @@ class CaptureService:
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
         if imported is None and self._opted_in_again(owner, thread_id):
             wanted = wanted[-1:]  # what is older may have been said while the owner had opted out
-        if newest.without_memory:
-            wanted = [turn for turn in wanted if turn.turn_id != turns[-1].turn_id]
+        off: set[TurnId] = {turns[-1].turn_id} if newest.without_memory else set()
+        if found.without_memory:  # a turn is recorded again when it has its reply
+            off.update([turn.turn_id for turn in missing if found.is_without_memory(turn)])
+        if off:
+            wanted = [turn for turn in wanted if turn.turn_id not in off]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
         moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
@@ -304,7 +307,7 @@ class CaptureService:
                 _puts,
                 missing[chunk],
                 moments[chunk],
-                wanted={turn.turn_id: turn.turn_id in played for turn in wanted},
+                uses={turn.turn_id: turn.turn_id in played for turn in wanted} | dict.fromkeys(off),
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
@@ -494,7 +497,7 @@ def _puts(
     turns: Sequence[SpokenTurn],
     moments: Sequence[datetime],
     *,
-    wanted: Mapping[TurnId, bool],
+    uses: Mapping[TurnId, bool | None],
     owner: Owner,
     thread_id: ThreadId | None,
     branch: Branch,
@@ -503,7 +506,11 @@ def _puts(
     worker: str | None,
     redact: Callable[[str], str],
 ) -> list[Put]:
-    """Record *turns* at one of *moments*: *wanted* ones, which may play a part, to be learnt from; others as seen."""
+    """Record *turns* at one of *moments*.
+
+    *uses* says of those to learn from whether they may play a part, and ``None`` of those without memory. Others are
+    only marked as seen.
+    """
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         before = newest if turn is turns[-1] else _NewestTurn()
@@ -514,7 +521,7 @@ def _puts(
                 at=at,
                 recalled=before.texts,
                 redact=redact,
-                played=wanted.get(turn.turn_id, False),
+                played=uses.get(turn.turn_id) or False,
             ),
             worker=worker,
             branch=branch,
@@ -522,11 +529,15 @@ def _puts(
             trace=current_traceparent(),
             ask=newest.imported is not None and newest.imported.ask,
         )
-        if turn.turn_id not in wanted:
-            record = done(record, (), rejected=[WITHOUT_MEMORY] if before.without_memory else ())
+        without_memory = turn.turn_id in uses and uses[turn.turn_id] is None
+        if without_memory or turn.turn_id not in uses:
+            record = done(record, (), rejected=[WITHOUT_MEMORY] if without_memory else ())
         elif any(map(unwanted, [one.text for one in turn.messages if one.role in INPUT_ROLES])):
             record = done(record, (), rejected=[NOT_WANTED])
-        left = [put_of(record, owner, due_at=due_at, expect="absent"), *trace_puts(turn, owner)]
+        left = [
+            put_of(record, owner, due_at=due_at, expect="absent"),
+            *trace_puts(turn, owner, memory=not without_memory),
+        ]
         if thread_id is not None:
             left.append(newest_put(thread_id, turn.turn_id, branch, owner))
         for put in left:

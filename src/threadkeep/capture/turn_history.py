@@ -14,7 +14,9 @@ from threadkeep.capture.turns import (
     SpokenTurn,
     TurnRecord,
     branch_of,
+    is_without_memory,
     message_trace,
+    message_traces,
     missing_turns,
     names_of,
     newest_trace,
@@ -24,6 +26,7 @@ from threadkeep.capture.turns import (
     turns_namespace,
 )
 from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.storage.interface import Ref
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class TurnLookup:
         newest: The turn of the thread that was recorded last; ``None``: none was, or there is no thread.
         branch: That turn's branch.
         beside: The item that was asked for, too.
+        without_memory: Those of *known* that are of turns without memory.
     """
 
     turns: tuple[SpokenTurn, ...]
@@ -67,6 +71,11 @@ class TurnLookup:
     newest: TurnId | None = None
     branch: Branch = THE_FIRST
     beside: Item | None = None
+    without_memory: Collection[str] = ()
+
+    def is_without_memory(self, turn: SpokenTurn) -> bool:
+        """Return whether what the user said in *turn*, or a part of it, was said without memory."""
+        return not {turn.said or "", *message_traces(turn)}.isdisjoint(self.without_memory)
 
     @property
     def unknown(self) -> bool:
@@ -110,19 +119,19 @@ class OnRecord:
             beside: An item that is read with the turns, in the same call.
         """
         known: dict[str, TurnId] = {}
+        without_memory: list[str] = []
         newest, branch, other = None, THE_FIRST, None
         looked, reach = 0, _LOOK_BACK
         newest_key = newest_trace(thread_id) if thread_id is not None else None
+        also = [] if beside is None else [beside]
+        if newest_key is not None:
+            also.append(Ref(owner.partition, traces_namespace(owner), newest_key))
         while True:
             if looked:  # one more, which tells whether that is all
                 turns = await off_loop_if(reach > _MANY, split, messages, thread_id=thread_id, newest=reach + 1)
             part = turns[-reach : len(turns) - looked]
             refs = self._refs(part, owner, traced=part if looked else part[:-1])
-            if newest_key is not None and not looked:
-                refs.append(Ref(owner.partition, traces_namespace(owner), newest_key))
-            if beside is not None and not looked:
-                refs.append(beside)
-            for item in await self._storage.get(refs):
+            for item in await self._storage.get([*refs, *also]):
                 if item is None:
                     continue
                 if item.ref == beside:
@@ -131,10 +140,12 @@ class OnRecord:
                     newest, branch = TurnId(str(item.value.get("turn_id"))), branch_of(item.value.get("branch"))
                 else:
                     known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
+                    if is_without_memory(item):
+                        without_memory.append(item.ref.key)
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
-                return TurnLookup(turns, missing, known, newest, branch, other)
-            looked, reach = reach, _LOOK_FURTHER * reach
+                return TurnLookup(turns, missing, known, newest, branch, other, without_memory)
+            looked, reach, also = reach, _LOOK_FURTHER * reach, []
 
     async def branch(self, found: TurnLookup, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
         """Return the branch that the missing turns are on.
@@ -231,6 +242,12 @@ class OnRecord:
         records = dict(zip(wanted, await self.records(wanted, owner=owner) if wanted else (), strict=True))
         return {one: record for one, turn_id in turn_ids.items() if (record := records[turn_id]) is not None}
 
+    async def any_without_memory(self, message_ids: Sequence[MessageId], *, owner: Owner) -> bool:
+        """Return whether one of these messages of the user was said without memory."""
+        refs = [Ref(owner.partition, traces_namespace(owner), message_trace(one)) for one in message_ids]
+        traces = await self._storage.get(refs) if refs else ()
+        return any(trace is not None and is_without_memory(trace) for trace in traces)
+
     def _refs(self, turns: Sequence[SpokenTurn], owner: Owner, *, traced: Sequence[SpokenTurn]) -> list[Ref]:
         """Return where the ids of *turns* and the user's words in them are, and the traces of those that are *traced*.
 
@@ -240,6 +257,9 @@ class OnRecord:
         refs = [Ref(partition, turns_namespace(owner), turn.turn_id) for turn in turns]
         refs += [Ref(partition, traces, trace) for turn in traced for trace in turn.traces]
         refs += [Ref(partition, traces, turn.said) for turn in turns if turn.said]
+        for turn in turns:  # of several messages without a reply between them, each may have been without memory
+            if len(turn.messages) > 1 and turn.messages[1].role in INPUT_ROLES:
+                refs += [Ref(partition, traces, trace) for trace in message_traces(turn)]
         return refs
 
 

@@ -339,8 +339,8 @@ def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> fr
 
 def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
-    messages = [message_trace(one.message_id) for one in turn.messages if one.role in INPUT_ROLES and one.message_id]
-    return tuple(dict.fromkeys((*turn.traces, turn.alone, *([turn.said] if turn.said else []), *messages)))
+    said = [turn.said] if turn.said else []
+    return tuple(dict.fromkeys((*turn.traces, turn.alone, *said, *message_traces(turn))))
 
 
 def message_trace(message_id: MessageId) -> str:
@@ -445,10 +445,21 @@ def _spell_unlearnt(record: TurnRecord) -> dict[str, Any]:
     return {name: field for name, field in value.items() if field is not None or name == "reason"}
 
 
-def trace_puts(turn: SpokenTurn, owner: Owner) -> list[Put]:
-    """Return the puts that leave the traces of *turn*."""
-    namespace, value = traces_namespace(owner), {"turn_id": turn.turn_id}
+def trace_puts(turn: SpokenTurn, owner: Owner, *, memory: bool = True) -> list[Put]:
+    """Return the puts that leave the traces of *turn*, which tell later whether it had *memory*."""
+    value = {"turn_id": turn.turn_id} if memory else {"turn_id": turn.turn_id, "memory": False}
+    namespace = traces_namespace(owner)
     return [Put(namespace, trace, value) for trace in every_trace(turn)]
+
+
+def is_without_memory(trace: Item) -> bool:
+    """Return whether *trace*, as :func:`trace_puts` left it, is of a turn without memory."""
+    return trace.value.get("memory") is False
+
+
+def message_traces(turn: SpokenTurn) -> list[str]:
+    """Return the traces of the user's messages in *turn*."""
+    return [message_trace(one.message_id) for one in turn.messages if one.role in INPUT_ROLES and one.message_id]
 
 
 def newest_put(thread_id: ThreadId, turn_id: TurnId, branch: Branch, owner: Owner) -> Put:

@@ -28,6 +28,9 @@ SUMMARY_SOURCE: Final = "summarization"
 OURS: Final = "threadkeep_window"
 """Marks the summaries of this window, beside which another middleware may write its own."""
 
+WITHOUT_MEMORY: Final = "threadkeep_without_memory"
+"""Marks replies of turns without memory, and summaries of such turns."""
+
 _CALL_KEYS: Final = ("tool_calls", "tool_use", "toolUse")
 """Where providers' tool calls stand in ``additional_kwargs``: OpenAI's, and Bedrock's in two spellings."""
 
@@ -93,11 +96,38 @@ def shortened(messages: Sequence[BaseMessage], plan: WindowPlan, summary: BaseMe
     return kept if summary is None else [*kept[: plan.place], summary, *kept[plan.place :]]
 
 
-def summary_message(text: str) -> HumanMessage:
-    """Return the message that stands for what was removed; no rule takes it for a person's."""
-    return HumanMessage(
-        f"{SUMMARY_HEADING}\n\n{text}", id=new_id(), additional_kwargs={"lc_source": SUMMARY_SOURCE, OURS: True}
-    )
+def summary_message(text: str, *, memory: bool = True) -> HumanMessage:
+    """Return the message that stands for what was removed; no rule takes it for a person's.
+
+    Args:
+        text: The summary.
+        memory: Whether all of what was removed was said with memory.
+    """
+    extras = {"lc_source": SUMMARY_SOURCE, OURS: True} | ({} if memory else {WITHOUT_MEMORY: True})
+    return HumanMessage(f"{SUMMARY_HEADING}\n\n{text}", id=new_id(), additional_kwargs=extras)
+
+
+def without_memory(message: BaseMessage) -> BaseMessage:
+    """Return a reply with the mark that its turn is without memory."""
+    if not isinstance(message, AIMessage):
+        return message
+    return message.model_copy(update={"additional_kwargs": {**extras_of(message), WITHOUT_MEMORY: True}})
+
+
+def positions_without_memory(messages: Sequence[BaseMessage], *, memory: bool) -> set[int]:
+    """Return where messages of turns without memory stand: marked replies, and all from the user's message on to them.
+
+    Args:
+        messages: The thread's.
+        memory: Whether its newest turn has memory.
+    """
+    found: set[int] = set()
+    for i in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[i], AIMessage) or summary_text(messages[i]) is not None:
+            memory = WITHOUT_MEMORY not in extras_of(messages[i])
+        if not memory:
+            found.add(i)
+    return found
 
 
 def summary_text(message: BaseMessage) -> str | None:

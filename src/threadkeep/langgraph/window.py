@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -32,14 +32,17 @@ from threadkeep.langgraph.history import (
     is_talk,
     limit_of,
     matters,
+    positions_without_memory,
     rebuilt,
     shortened,
     summary_message,
     summary_text,
     to_spoken_messages,
+    without_memory,
 )
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.packing import estimate_tokens
@@ -116,7 +119,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
                 raise
             seen = event_loop.run_sync(self._compaction.smaller(talk, seen))
             answer = handler(_showing(request, seen))
-        return _with_state(request, seen, answer)
+        return _with_state(request, seen, answer if talk.memory else _without_memory(answer))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -131,7 +134,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
                 raise
             seen = await self._compaction.smaller(talk, seen)
             answer = await handler(_showing(request, seen))
-        return _with_state(request, seen, answer)
+        return _with_state(request, seen, answer if talk.memory else _without_memory(answer))
 
     def _talk(self, request: ModelRequest[Any]) -> ModelCallContext:
         config = get_config()
@@ -139,7 +142,6 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         try:
             owner = self._tk.resolve_owner(owner_from(self._owner, runtime=request.runtime, config=config))
             thread_id = thread_id_of(request.runtime, config)
-            owner = None if is_memory_off(config) else owner
         except OwnerRequiredError:  # it works all the same, and keeps no summary
             pass
         return ModelCallContext(
@@ -152,6 +154,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
             owner=owner,
             thread_id=thread_id,
             compress=self._compress and not _other_middleware_summarizes(request),
+            memory=not is_memory_off(config),
         )
 
 
@@ -185,6 +188,11 @@ def _hide_from_streams(messages: Sequence[BaseMessage]) -> None:
     for handler in handlers:
         if isinstance(handler, StreamMessagesHandler):
             handler.seen.update(message.id for message in messages if message.id is not None)
+
+
+def _without_memory(answer: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return *answer* with marked replies: the thread's summaries go to no other thread while they hold such words."""
+    return replace(answer, result=[without_memory(message) for message in answer.result])
 
 
 def _with_state(request: ModelRequest[Any], seen: History, answer: ModelResponse[Any]) -> Any:
@@ -255,6 +263,7 @@ class ModelCallContext:
         owner: The owner; ``None``: no turn is recorded and no summary kept.
         thread_id: Where; ``None``: no summary is kept.
         compress: Whether older messages may give way; else they are only repaired.
+        memory: Whether the newest turn has memory; else no turn is recorded and no summary kept.
     """
 
     messages: Sequence[BaseMessage]
@@ -266,6 +275,7 @@ class ModelCallContext:
     owner: Owner | None = None
     thread_id: str | None = None
     compress: bool = True
+    memory: bool = True
 
 
 class Compaction:
@@ -386,13 +396,16 @@ class Compaction:
     async def _summarised(self, talk: ModelCallContext, history: History, plan: WindowPlan, limit: int) -> History:
         """Return *history* without what *plan* removes, which is recorded, summarised and kept first."""
         removed = [history.messages[i] for i in plan.removed]
-        if talk.owner is not None:
-            await self._record(removed, talk.owner, talk.thread_id)
+        off = positions_without_memory(history.messages, memory=talk.memory)
+        if talk.owner is not None and talk.memory:
+            to_record = [history.messages[i] for i in plan.removed if i not in off]
+            await self._record(to_record, talk.owner, talk.thread_id)
         text = await self._summary(talk.model, removed, budget_tokens=summary_tokens(limit))
-        if text and talk.owner is not None and talk.thread_id is not None:
+        memory = off.isdisjoint(plan.removed) and await self._had_memory(removed, talk.owner, talk.thread_id)
+        if text and talk.owner is not None and talk.thread_id is not None and talk.memory and memory:
             await self._keep_summary(text, talk.owner, talk.thread_id)
         self._tk.app.telemetry.count("window.compacted")
-        stand_in = summary_message(text) if text else None
+        stand_in = summary_message(text, memory=memory) if text else None
         return History(shortened(history.messages, plan, stand_in), changed=True)
 
     async def _record(self, removed: Sequence[BaseMessage], owner: Owner, thread_id: str | None) -> None:
@@ -409,6 +422,22 @@ class Compaction:
             await services.record(plain_messages(removed), owner=owner, thread_id=thread)
 
         await self._run_or_degrade(record(), "window.record")
+
+    async def _had_memory(self, removed: Sequence[BaseMessage], owner: Owner | None, thread_id: str | None) -> bool:
+        """Return whether no turn of *removed* is on record as one without memory: one without a reply has no mark."""
+        app, had = self._tk.app, False
+        if owner is None or not app.capturing:
+            return True
+        asked = [one.message_id for one in plain_messages(removed) if one.role in INPUT_ROLES and one.message_id]
+
+        async def look() -> None:
+            nonlocal had
+            services = await app.connect()
+            if not services.opt_outs.holds(owner, thread_id):
+                had = not await services.captures.on_record.any_without_memory(asked, owner=owner)
+
+        await self._run_or_degrade(look(), "window.memory")
+        return had
 
     async def _keep_summary(self, text: str, owner: Owner, thread_id: str) -> None:
         """Keep the thread's one summary for other threads: the next one replaces it."""

@@ -1,0 +1,203 @@
+"""Turns without memory in threads that go on with memory: their words stay in the thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+
+import threadkeep
+from tests.langgraph.test_window import LimitedModel, answered, long, said
+from threadkeep.langgraph.history import SUMMARY_HEADING
+from threadkeep.testing import HashingEmbedder
+
+ANA = threadkeep.Owner("ana@x.org")
+SECRET = "My boat is called Zanzibar."
+
+
+class RepeatingModel(LimitedModel):
+    """Puts every name of a boat into its summaries, and fails where it is asked to."""
+
+    limit: int = 100_000
+    failing: bool = False
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        if self.failing:
+            msg = "The provider is down."
+            raise ConnectionError(msg)
+        answer = super()._generate(messages, *args, **kwargs)
+        if messages[-1].text.startswith("Summarise the conversation"):
+            names = sorted(set(re.findall(r"boat is called (\w+)", messages[-1].text)))
+            return answered("They talked. " + " ".join(f"The boat is called {name}." for name in names))
+        return answer
+
+
+@pytest.fixture
+def tk(tmp_path: Path) -> Iterator[threadkeep.Threadkeep]:
+    with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+class Talk:
+    """A thread of one owner, with turns with and without memory."""
+
+    def __init__(self, tk: threadkeep.Threadkeep, *, middleware: bool = True, capture: bool = True) -> None:
+        self._tk, self._view, self.model = tk, tk.per_run_owner(), RepeatingModel()
+        remembering = [self._view.middleware(capture=capture)] if middleware else []
+        self.agent: Any = create_agent(
+            self.model,
+            tools=[],
+            middleware=[*remembering, self._view.window(max_tokens=2_000)],
+            checkpointer=self._view.checkpointer,
+        )
+
+    async def say(self, text: str, *, memory: bool = True, thread_id: str = "1") -> None:
+        await self.agent.ainvoke(said(text), self._view.config(ANA, thread_id=thread_id, memory=memory))
+
+    async def go_on(self, first: int = 0, last: int = 30, *, memory: bool = True) -> None:
+        for number in range(first, last):
+            await self.say(long(number), memory=memory)
+
+    async def messages(self) -> list[Any]:
+        return (await self.agent.aget_state(self._view.config(ANA, thread_id="1"))).values["messages"]
+
+    async def reach(self) -> str:
+        """Return all that other threads could get: memories, episodes, summaries, and the block of a question."""
+        await self._tk.drain()
+        await self.say("What is my boat called?", thread_id="2")
+        prompt = "\n".join(message.text for message in self.model.prompts[-1])
+        memories = await self._tk.memories.list(owner=ANA, limit=1_000)
+        summaries = await self._tk.store.asearch(("summaries", self._tk.label(ANA)))
+        found = [prompt, *(one.text for one in memories), *(str(one.value) for one in summaries)]
+        return "\n".join(found)
+
+    async def summaries(self) -> int:
+        return len(await self._tk.store.asearch(("summaries", self._tk.label(ANA))))
+
+
+class TestSummaries:
+    @pytest.mark.parametrize("memory", [True, False])
+    async def test_words_of_a_turn_without_memory_are_in_no_summary_for_other_threads(
+        self, tk: threadkeep.Threadkeep, *, memory: bool
+    ):
+        """The thread itself keeps them, in summaries of summaries, too."""
+        talk = Talk(tk)
+        await talk.say("I live in Lisbon.")
+        await talk.say(SECRET, memory=memory)
+
+        await talk.go_on()
+
+        assert talk.model.summaries >= 2
+        messages = await talk.messages()
+        assert messages[0].text.startswith(SUMMARY_HEADING)
+        assert "Zanzibar" in messages[0].text
+        assert await talk.summaries() == memory
+        assert ("Zanzibar" in await talk.reach()) == memory
+
+    async def test_a_turn_without_memory_that_summarises_marks_its_own_words_only(self, tk: threadkeep.Threadkeep):
+        """Turns with memory before it reach other threads, as ever."""
+        talk = Talk(tk)
+        await talk.say(SECRET)
+        await talk.go_on(0, 8)
+        assert talk.model.summaries == 0
+        while talk.model.summaries == 0:
+            await talk.say(long(9), memory=False)
+        assert await talk.summaries() == 0  # it keeps nothing itself
+
+        await talk.say("My boat is called Wave.")
+        assert "Zanzibar" in (await talk.messages())[0].text
+        assert not (await talk.messages())[0].additional_kwargs.get("threadkeep_without_memory")
+
+    @pytest.mark.parametrize(("middleware", "capture"), [(False, False), (True, False)])
+    async def test_nothing_needs_to_be_on_record(self, tk: threadkeep.Threadkeep, *, middleware: bool, capture: bool):
+        """A window alone knows the turns without memory, too."""
+        talk = Talk(tk, middleware=middleware, capture=capture)
+        await talk.say(SECRET, memory=False)
+
+        await talk.go_on()
+
+        assert talk.model.summaries >= 2
+        assert "Zanzibar" in (await talk.messages())[0].text
+        assert await talk.summaries() == 0
+        assert "Zanzibar" not in await talk.reach()
+
+    async def test_a_turn_without_memory_records_nothing_that_it_removes(self, tk: threadkeep.Threadkeep):
+        """It binds no thread to its owner, so what others said in it must not become the owner's."""
+        talk = Talk(tk, middleware=False)
+        await talk.say("I live in Lisbon.")
+        while talk.model.summaries == 0:
+            await talk.say(long(9), memory=False)
+        await tk.drain()
+
+        assert await tk.memories.list(owner=ANA) == []
+
+    async def test_a_message_that_got_no_reply(self, tk: threadkeep.Threadkeep):
+        """It is of one turn with the message after it: that turn is without memory."""
+        talk = Talk(tk)
+        await talk.say("I live in Lisbon.")
+        talk.model.failing = True
+        with suppress(ConnectionError):
+            await talk.say(SECRET, memory=False)
+        talk.model.failing = False
+
+        await talk.go_on()
+
+        assert "Zanzibar" in (await talk.messages())[0].text
+        reach = await talk.reach()
+        assert "Zanzibar" not in reach
+        assert "Lisbon" in reach
+
+    async def test_a_marked_reply_is_streamed_once(self, tk: threadkeep.Threadkeep):
+        talk = Talk(tk)
+        off = tk.per_run_owner().config(ANA, thread_id="1", memory=False)
+
+        parts = [part async for part, _ in talk.agent.astream(said(SECRET), off, stream_mode="messages")]
+
+        assert [part.text for part in parts] == ["I see."]
+        assert [message.text for message in await talk.messages()] == [SECRET, "I see."]
+
+    async def test_tk_compact_keeps_no_such_summary(self, tk: threadkeep.Threadkeep):
+        talk = Talk(tk)
+        await talk.say(SECRET, memory=False)
+        await talk.go_on(0, 8)
+        messages = await talk.messages()
+        assert talk.model.summaries == 0
+
+        shorter = await tk.compact(messages, model=talk.model, max_tokens=1_000, owner=ANA, thread_id="1")
+
+        assert talk.model.summaries == 1
+        assert len(shorter.messages) < len(messages)
+        assert await talk.summaries() == 0
+
+
+class TestRecords:
+    async def test_the_turn_stays_one_without_memory(self, tk: threadkeep.Threadkeep):
+        """Later turns record it again, with its reply; what it was stays."""
+        talk = Talk(tk)
+        await talk.say("I live in Lisbon.")
+        await talk.say(SECRET, memory=False)
+        await talk.say("I drink tea.")
+        await talk.say("I have two cats.")
+        await tk.drain()
+
+        turns = await tk.for_owner(ANA).threads.turns("1")
+
+        assert [turn.memory for turn in turns] == [True, False, True, True]
+        assert [bool(turn.memory_ids) for turn in turns] == [True, False, True, True]
+        assert "Zanzibar" not in await talk.reach()
+
+    async def test_it_may_be_learnt_from_where_the_message_is_said_again(self, tk: threadkeep.Threadkeep):
+        """The mark is on the message, not on its words."""
+        talk = Talk(tk)
+        await talk.say(SECRET, memory=False)
+        await talk.say(SECRET)
+        await tk.drain()
+
+        assert "Zanzibar" in await talk.reach()
