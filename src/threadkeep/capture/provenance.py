@@ -16,9 +16,10 @@ from typing import Final
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import ASKED, SAID, Speaker
 from threadkeep.models.base import Message, Role
-from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
+from threadkeep.text.facts import asserts, clauses, meant, statements
 from threadkeep.text.quoted import is_pasted
 from threadkeep.text.redaction import MARK, redact
+from threadkeep.text.refusals import kept_part, unwanted
 from threadkeep.text.semantics import (
     WEAK,
     agrees,
@@ -124,7 +125,7 @@ def own_clauses(text: str) -> Iterator[str]:
     if unwanted(text) or not meant(text):
         return
     before: str | None = None
-    for sentence in own_sentences(text):
+    for sentence in kept_sentences(text):
         if is_pasted(sentence, text):
             continue
         for statement in statements(sentence):
@@ -165,7 +166,7 @@ def is_supported_episode(text: str, message: str) -> bool:
     if unwanted(message):
         return False
     episode = _EPISODE_LEAD.sub("", text).removesuffix("…")
-    own = " ".join(own_sentences(message))
+    own = " ".join(kept_sentences(message))
     if _contains_words(episode, own):
         return True
     wanted = set(gist_of(episode).words) - _EPISODE_FRAME
@@ -176,6 +177,12 @@ def is_supported_episode(text: str, message: str) -> bool:
 def own_sentences(text: str) -> tuple[str, ...]:
     """Return the user's own sentences of a message without a secret, at most 400; the last four messages are cached."""
     return tuple(sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence)
+
+
+@lru_cache(maxsize=4)
+def kept_sentences(text: str) -> tuple[str, ...]:
+    """Return the user's own sentences of a message without what they ask to forget or not to keep."""
+    return tuple(filter(None, map(kept_part, own_sentences(text))))
 
 
 def _is_of_another(clause: str, text: str) -> bool:

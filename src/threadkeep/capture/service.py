@@ -40,8 +40,8 @@ from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.observability import current_traceparent
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
-from threadkeep.text.facts import unwanted
 from threadkeep.text.redaction import redact
+from threadkeep.text.refusals import unwanted
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors import Extractor

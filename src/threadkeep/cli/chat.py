@@ -149,13 +149,13 @@ class Conversation:
         if text.startswith("/"):
             await self._run_command(*text.strip().partition(" ")[::2])
             return
-        from threadkeep.text.facts import topic_to_forget
+        from threadkeep.text.refusals import kept_part, topic_to_forget
         from threadkeep.text.sentences import sentences
 
-        topics = [topic_to_forget(sentence) for sentence in sentences(text)] or [None]
-        for topic in filter(None, topics):
+        said = sentences(text)
+        for topic in filter(None, map(topic_to_forget, said)):
             self._questions += await self._propose_forgetting(topic)
-        if None not in topics:
+        if said and not any(map(kept_part, said)):
             self._emit({"thread_id": self._thread_id, "reply": "", "proposed": self._rows()})
         else:
             turn = _ShownTurn(self._tk, self._user, self._thread_id, json=self._json)

@@ -60,67 +60,6 @@ class Statement(NamedTuple):
     score: float
 
 
-# Read against text in small letters. The first look ahead lets nearly every place fail at once.
-_UNWANTED: Final = re.compile(
-    r"""(?x)\b(?=[dnpfiotkm])(?<!\bi\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )(?:
-      (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that(?!\ (?:i|i'm|i've|my|we|we're|our)\b)|it|what|these|my\ message)
-    | (?:forget|ignore|disregard)\ (?:that\ i\ (?:said|told|asked|mentioned)|what\ i\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|i\ (?:said|mentioned)\ (?:that|this|anything))
-    | off\ the\ record | (?:this|that)\ is\ (?:strictly\ )?(?:confidential|not\ to\ be\ remembered) | keep\ (?:this|that|it)\ (?:between\ us|out\ of\ (?:your\ |the\ )?memory)
-    | not\ for\ (?:your\ )?memory
-    | merk(?:e)?\ dir\ das\ (?:bitte\ )?nicht | (?:das|dies)\ nicht\ (?:merken|speichern) | ne\ (?:retiens|retenez|mémorise|mémorisez|note)\ pas
-    | no\ (?:recuerdes|guardes|memorices)\ (?:esto|eso) | não\ (?:guarde|lembre|memorize|grave)\ (?:isso|isto) | non\ (?:ricordare|memorizzare|salvare)\ (?:questo|quello)
-    )\b"""
-)
-_UNWANTED_UNSPACED: Final = re.compile(
-    r"(?:覚え|記憶し|保存し|記録し)(?:ないで|なくていい)|(?:不要|别|別)(?:记住|記住|保存|记录|記錄)"
-)
-_PIECE: Final = 65_536
-"""So many characters are searched at once, in a few milliseconds, during which nothing else can run."""
-_LONGEST_UNWANTED: Final = 128
-"""No form of the request is longer."""
-
-
-def unwanted(text: str) -> bool:
-    """Return whether the person asks that nothing of *text* is remembered."""
-    small = straight(text).lower()
-    if _UNWANTED_UNSPACED.search(small):
-        return True
-    for start in range(0, len(small), _PIECE):
-        stop = start + _PIECE + _LONGEST_UNWANTED
-        found = _UNWANTED.search(small, start, stop)
-        # At the cut a word may only seem to end; what follows there is in the next piece, too.
-        if found and (found.end() < stop or _UNWANTED.match(small, found.start())):
-            return True
-    return False
-
-
-_FORGETTING: Final = re.compile(
-    r"""(?ix)^(?:(?:please|pls|ok|okay|and|also|so|now|hey|can\ you|could\ you|would\ you|will\ you|you\ can|you\ should)[,\ ]+){0,4}
-    (?:forget|stop\ remembering|(?:do\ not|don't)\ remember)(?:\ about)?
-    (?:[:,]|\ that|\ the\ fact\ that|\ (?:everything|anything|all|what)(?:\ that)?(?:\ you\ (?:know|remember|have)|\ i\ (?:said|told\ you))?\ about)?
-    \ (?P<topic>\S.{1,300}?)(?:,?\ (?:please|any\ ?more|any\ longer|from\ now\ on))*[\s.!?]*$"""
-)
-_FORGETTING_ELSEWHERE: Final = re.compile(
-    r"""(?ix)^(?:(?:bitte|s'il\ (?:te|vous)\ plaît|por\ favor|per\ favore)[,\ ]+)?(?:
-      (?:vergiss|vergesst|vergessen\ sie)(?!\ (?:\w+\ )?nicht\b)(?:\ bitte)?(?:,?\ dass|\ alles\ über|\ was\ du\ über)?
-    | oublie[zs]?(?:\ (?:que|tout\ (?:sur|de)))? | (?:olvida|olvide|olvídate\ de|olvídese\ de)(?:\ (?:que|todo\ sobre|lo\ de))?
-    | (?:esquece|esqueça)(?:-(?:te|se))?(?:\ (?:de\ que|que|tudo\ sobre|de))? | (?:dimentica|dimentichi|scorda)(?:ti)?(?:\ (?:che|tutto\ su|di))?
-    )(?:\ |(?<=,)\ ?)(?P<topic>\S.{1,300}?)[\s.!?]*$"""
-)
-_NO_TOPIC: Final = re.compile(
-    r"""(?ix)^(?:about\ )?(?:it|that|this|them|everything|anything|all|what\ i\ (?:just\ )?said
-    |das|es|alles|ça|cela|tout|eso|esto|todo|isso|isto|tudo|questo|quello|tutto)$"""
-)
-
-
-def topic_to_forget(sentence: str) -> str | None:
-    """Return what *sentence* asks to forget ("I live in Rome" of "Forget that I live in Rome."); else None."""
-    said = straight(sentence).strip()
-    found = (_FORGETTING.match(said) or _FORGETTING_ELSEWHERE.match(said)) if len(said) <= MAX_CHARACTERS else None
-    topic = found.group("topic").strip() if found else ""
-    return topic if topic and _NO_TOPIC.match(topic) is None else None
-
-
 _NOT_MEANT: Final = re.compile(
     r"""(?ix)(?<!\bnot\ )(?<!\bain't\ )\b(?:
       (?:just|only|totally|obviously)\ (?:kidding|joking)\b(?!\ about) | (?:I'm|I\ am|I\ was)\ (?:just\ |only\ )?(?:kidding|joking)\b | jk\b

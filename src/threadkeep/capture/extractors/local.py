@@ -11,7 +11,7 @@ from typing import Final
 
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, Turn
-from threadkeep.capture.provenance import backing, own_sentences
+from threadkeep.capture.provenance import backing, kept_sentences, own_sentences
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.memories.kinds import Kind
@@ -28,10 +28,9 @@ from threadkeep.text.facts import (
     is_taken_back,
     meant,
     statements,
-    topic_to_forget,
-    unwanted,
 )
 from threadkeep.text.quoted import is_pasted, pasted_paragraphs
+from threadkeep.text.refusals import topic_to_forget, unwanted
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
@@ -68,7 +67,7 @@ class LocalExtractor:
 def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     """Return the lasting facts of *turn*, in the order said, and then the user's words.
 
-    Nothing is taken from a turn of which the user says that it shall not be remembered.
+    Nothing is taken from a turn, or from a sentence, of which the user says that it shall not be remembered.
     """
     said = [message for message in turn.messages if message.role in INPUT_ROLES]
     if any(unwanted(message.text) for message in said):
@@ -77,8 +76,8 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     own = [
         (message, sentence)
         for message in said
-        for sentence in own_sentences(message.text)
-        if not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
+        for sentence in kept_sentences(message.text)
+        if not _is_recalled(sentence, recalled)
     ]
     in_earnest = {
         id(message) for message in said if not turn.played and meant(message.text) and not begins_irony(message.text)
