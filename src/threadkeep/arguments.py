@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Final, cast
+from operator import index
+from typing import Final, SupportsIndex, TypeVar, cast
 
 from threadkeep.errors import InvalidInputError
+
+T = TypeVar("T")
 
 _LONGEST_AGE: Final = timedelta(days=365_000)
 """More than that before now is no date."""
 
 
-def check_count(value: object, name: str, *, least: int = 0) -> None:
-    """Check a number of things.
+def checked_count(value: object, name: str, *, least: int = 0) -> int:
+    """Return a number of things as an int; it may be one of numpy.
 
     Raises:
         InvalidInputError: It is no whole number, or below *least*.
     """
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not isinstance(value, SupportsIndex) or isinstance(value, bool):
         msg = f"{name} must be a whole number, got {type(value).__name__}."
         raise InvalidInputError(msg)
-    if value < least:
-        msg = f"{name} must be {least} or more, got {value}."
+    if (count := index(value)) < least:
+        msg = f"{name} must be {least} or more, got {count}."
         raise InvalidInputError(msg)
+    return count
 
 
 def check_string(value: object, name: str) -> None:
@@ -73,17 +77,17 @@ def check_moment(value: object, name: str) -> None:
         raise InvalidInputError(msg)
 
 
-def check_each(values: object, name: str, kind: type) -> None:
-    """Check a list; a single text is no list of its letters.
+def checked_list(values: object, name: str, kind: type[T]) -> list[T]:
+    """Return *values* as a list: an iterator is read once, here. A single text is no list of its letters.
 
     Raises:
-        InvalidInputError: It is no list, or one of its values is no *kind*.
+        InvalidInputError: They cannot be iterated, or one of them is no *kind*.
     """
-    what = "strings" if kind is str else f"{kind.__name__} objects"
-    wrong = None if isinstance(values, Iterable) and not isinstance(values, str | bytes) else values
-    if wrong is None:
-        wrong = next((one for one in cast("Iterable[object]", values) if not isinstance(one, kind)), None)
-        if wrong is None:
-            return
-    msg = f"{name} must be a list of {what}, got {type(wrong).__name__}."
-    raise InvalidInputError(msg)
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    items: list[object] = list(cast("Iterable[object]", values)) if is_list else [values]
+    wrong = [item for item in items if not (is_list and isinstance(item, kind))]
+    if wrong:
+        what = "strings" if kind is str else f"{kind.__name__} objects"
+        msg = f"{name} must be a list of {what}, got {type(wrong[0]).__name__}."
+        raise InvalidInputError(msg)
+    return cast("list[T]", items)

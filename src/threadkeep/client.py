@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from threadkeep.arguments import check_count
+from threadkeep.arguments import checked_count
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.concurrency import check_timeout
 from threadkeep.container import Container
@@ -344,7 +344,7 @@ class Threadkeep(TurnOperations):
                 msg = f"{name} must be {' or '.join(known)}, got {str(value)[:40]!r}."
                 raise InvalidInputError(msg)
         if budget_tokens is not None:
-            check_count(budget_tokens, "budget_tokens")
+            budget_tokens = checked_count(budget_tokens, "budget_tokens")
         if timeout is not None:
             check_timeout(timeout)
         kind: Callable[..., AgentMiddleware[Any, Any, Any]] = ThreadkeepMiddleware
@@ -393,7 +393,7 @@ class Threadkeep(TurnOperations):
 
         settings = self._app.settings
         if max_tokens is not None:
-            check_count(max_tokens, "max_tokens", least=1)
+            max_tokens = checked_count(max_tokens, "max_tokens", least=1)
         return ThreadkeepWindow(
             self,
             max_tokens=max_tokens,

@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.messages import HumanMessage
 
 import threadkeep
 from threadkeep.errors import InvalidInputError, SettingsError, TooLargeError
+from threadkeep.memories.models import NewMemory
 from threadkeep.testing import HashingEmbedder
 
 SAID = [{"role": "user", "content": "I like tea."}]
@@ -28,6 +30,7 @@ OF_ANOTHER_TYPE: list[tuple[Callable[[Any], object], str]] = [
     (lambda tk: tk.sync.memories.remember("I like tea.", valid_from="2026-01-01"), "valid_from must be a datetime"),
     (lambda tk: tk.sync.memories.remember("I like tea.", source="user"), "source must be a Source object, got str."),
     (lambda tk: tk.sync.memories.remember_many(["I like tea."]), f"news {A_LIST} NewMemory objects, got str."),
+    (lambda tk: tk.sync.memories.remember_many([None]), f"news {A_LIST} NewMemory objects, got NoneType."),
     (lambda tk: tk.sync.memories.import_lines([{"text": "I like tea."}]), f"lines {A_LIST} strings, got dict."),
     (lambda tk: tk.sync.memories.get_many("5f0c"), f"memory_ids {A_LIST} strings, got str."),
     (lambda tk: tk.sync.memories.forget(None), "memory_id must be a string, got NoneType."),
@@ -45,6 +48,7 @@ OF_ANOTHER_TYPE: list[tuple[Callable[[Any], object], str]] = [
     (lambda tk: tk.sync.threads.delete(older_than=30), "older_than must be a timedelta, got int"),
     (lambda tk: tk.sync.threads.prune("1"), f"thread_ids {A_LIST} strings, got str."),
     (lambda tk: tk.sync.threads.prune(since="2026-01-01"), "since must be a datetime with a time zone"),
+    (lambda tk: tk.sync.threads.adopt(thread_ids="1", owners={"1": "ana"}), f"thread_ids {A_LIST} strings, got str."),
     (lambda tk: tk.sync.threads.update("1", title=5), "title must be a string, got int."),
     (lambda tk: tk.sync.threads.update("1", metadata=["a"]), "metadata must be a mapping"),
     (lambda tk: tk.sync.threads.note_turn("1", question="Tea?", status="done"), "status must be one of idle"),
@@ -225,6 +229,36 @@ class TestWrongOnes:
             pytest.raises(InvalidInputError, match=r"index\['dims'\] is 32, and the embedder .* gives 64"),
         ):
             tk.store_with(index={"dims": 32, "embed": embedder})  # type: ignore[typeddict-item]
+
+
+class TestOtherForms:
+    """What is not of the declared type, and is clear."""
+
+    def test_an_iterator_is_a_list(self) -> None:
+        """It is read once: what was checked is what is kept, found and deleted."""
+        with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
+            news: Any = (NewMemory(f"I like tea number {number}.") for number in range(3))
+            kept = tk.sync.memories.remember_many(news)
+            ids: Any = (result.memory.memory_id for result in kept if result.memory)
+            for name in ("1", "2"):
+                tk.sync.threads.create(name)
+            names: Any = iter(["1", "2"])
+
+            assert len(tk.sync.memories.get_many(ids)) == 3
+            assert tk.sync.threads.delete(names) == ["1", "2"]
+            assert not tk.sync.threads.list()
+
+    def test_a_number_of_numpy_is_a_number(self) -> None:
+        """As everywhere in Python where things are counted."""
+        two: Any = np.int64(2)
+        with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
+            tk.sync.memories.remember_many([NewMemory(f"I like tea number {number}.") for number in range(3)])
+
+            assert len(tk.sync.memories.list(limit=two)) == 2
+            assert len(tk.sync.memories.list(offset=two)) == 1
+            assert len(tk.sync.memories.search("tea", limit=two)) == 2
+            assert tk.sync.proposals.list(limit=two) == []
+            assert tk.middleware(budget_tokens=two)
 
 
 class TestBudget:

@@ -167,13 +167,16 @@ class TestMove:
         require_all(listed)
 
     def test_a_move_that_was_interrupted_goes_on(self, monkeypatch: pytest.MonkeyPatch):
-        """After each commit of it in turn: nothing is lost, and no part of a thread is seen."""
+        """After each commit of it in turn: nothing is lost, no part of a thread is seen, and nothing stays behind."""
         listed = begin()
-        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
-        attempts = attempts_of(["threads", "move", "--yes"], monkeypatch)
+        with monkeypatch.context() as later:
+            later.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+            attempts = attempts_of(["threads", "move", "--yes"], monkeypatch)
 
-        assert attempts > 5
-        require_all(listed)
+            assert attempts > 5
+            require_all(listed)
+        with threadkeep.open() as tk:
+            assert [*tk.sync.threads.list(ANA), *tk.sync.threads.list(BOB)] == []
 
     def test_a_thread_that_was_begun_anew_or_deleted_or_runs_is_left(self, monkeypatch: pytest.MonkeyPatch):
         """The reason is said, the exit code is 1, and each is where it was."""

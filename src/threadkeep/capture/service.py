@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from threadkeep.arguments import check_each
+from threadkeep.arguments import checked_list
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
@@ -603,7 +603,7 @@ class QueueService(Service):
             out.
         """
         if turn_ids is not None:
-            check_each(turn_ids, "turn_ids", str)
+            turn_ids = checked_list(turn_ids, "turn_ids", str)
         keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
         return await self._services.captures.retry(keys, owner=self._optional(owner))
 

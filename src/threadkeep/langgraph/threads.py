@@ -9,7 +9,7 @@ from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
-from threadkeep.arguments import check_age, check_count, check_each, check_moment, check_string
+from threadkeep.arguments import check_age, check_moment, check_string, checked_count, checked_list
 from threadkeep.checkpoints.directory import checked_metadata, checked_title
 from threadkeep.checkpoints.head import ThreadStatus, thread_id_from
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
@@ -75,7 +75,7 @@ class ThreadService:
         Raises:
             InvalidInputError: *limit* is below 1, or *cursor* is invalid.
         """
-        check_count(limit, "limit", least=1)
+        limit = checked_count(limit, "limit", least=1)
         check_string(title, "title")
         if older_than is not None:
             check_age(older_than)
@@ -322,7 +322,7 @@ class ThreadService:
         Raises:
             InvalidInputError: *latest* is below 1, *since* has no time zone, or a thread that is named is not there.
         """
-        check_count(latest, "latest", least=1)
+        latest = checked_count(latest, "latest", least=1)
         if since is not None:
             check_moment(since, "since")
         owner = self._scope.resolve(owner)
@@ -547,7 +547,7 @@ class ThreadService:
         if older_than is not None:
             check_age(older_than)
         if thread_ids is not None:
-            check_each(thread_ids, "thread_ids", str)
+            thread_ids = checked_list(thread_ids, "thread_ids", str)
         ids = await self._ids(owner) if thread_ids is None else [thread_id_from(one) for one in thread_ids]
         chosen: list[ThreadId] = []
         for thread_id in ids:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.arguments import check_count
+from threadkeep.arguments import checked_count
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import RevisionConflictError
 from threadkeep.ids import MemoryId
@@ -81,7 +81,7 @@ class MemoryMaintenance:
         Raises:
             RevisionConflictError: Another writer changed something meanwhile; read the audit again.
         """
-        check_count(last, "last", least=1)
+        last = checked_count(last, "last", least=1)
         head = await self._audited_writer.head(owner)
         if head.number != (entries[0].number if entries else 0):
             msg = "Another process changed the memories; nothing was undone. Read the audit again and repeat."

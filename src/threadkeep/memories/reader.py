@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.arguments import check_count, check_string
+from threadkeep.arguments import check_string, checked_count
 from threadkeep.errors import (
     DamagedItemError,
     MemoryNotFoundError,
@@ -101,8 +101,8 @@ class MemoryReader:
         A page begins behind the last memory of the page of *cursor*, also if that one was changed or removed since.
         """
         if not (isinstance(limit, int) and isinstance(offset, int) and limit >= 0 <= offset):
-            check_count(limit, "limit")
-            check_count(offset, "offset")
+            limit = checked_count(limit, "limit")
+            offset = checked_count(offset, "offset")
         after = None if cursor is None else decode_cursor(cursor)
         found: list[tuple[Memory, Item]] = []
         end = offset + limit

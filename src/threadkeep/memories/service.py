@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from threadkeep.arguments import check_count, check_each, check_moment, check_object
+from threadkeep.arguments import check_moment, check_object, checked_count, checked_list
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
@@ -131,7 +131,7 @@ class MemoryService(Service):
         """
         owner = self._scope.resolve(owner)
         self._services.opt_outs.require_wanted(owner)
-        check_each(news, "news", NewMemory)
+        news = checked_list(news, "news", NewMemory)
         kinds = self._services.kinds
         checked = [replace(new, metadata=kinds.check_metadata(new.kind, new.metadata)) for new in news]
         return await self._services.proposal_repository.keep_many(checked, owner=owner, progress=progress)
@@ -154,8 +154,7 @@ class MemoryService(Service):
         owner = self._scope.resolve(owner)
         self._services.opt_outs.require_wanted(owner)
         if not isinstance(lines, str):
-            lines = list(lines) if isinstance(lines, Iterator) else lines
-            check_each(lines, "lines", str)
+            lines = checked_list(lines, "lines", str)
         news, faults, left_out = self._parsed(lines)
         proposed = await self._services.proposal_repository.propose_imports(news, owner=owner)
         accepted = {number: new for number, new in news.items() if number not in proposed}
@@ -193,7 +192,7 @@ class MemoryService(Service):
     @operation
     async def get_many(self, memory_ids: Sequence[str], *, owner: str | Owner | None = None) -> dict[str, Memory]:
         """Return the memories with these ids, by id; ids that the owner has no memory of are left out."""
-        check_each(memory_ids, "memory_ids", str)
+        memory_ids = checked_list(memory_ids, "memory_ids", str)
         resolved = self._scope.resolve(owner)
         return {**await self._services.memory_reader.get_many(memory_ids, owner=resolved)}
 
@@ -277,7 +276,7 @@ class MemoryService(Service):
         labels: _Labels = {} if (tags, any_tags, metadata) == _NO_LABELS else _labels(tags, any_tags, metadata)
         if since is not None:
             check_moment(since, "since")
-        check_count(limit, "limit")
+        limit = checked_count(limit, "limit")
         wanted = MemoryFilter(kind, trust, thread_id, pinned, since, **labels)
         if self._services.connected:
             found = self._services.recalls.try_search(query, owner=owner, wanted=wanted, limit=limit)

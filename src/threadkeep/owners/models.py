@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.arguments import check_count
+from threadkeep.arguments import checked_count
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import Owner
@@ -173,7 +173,7 @@ class AuditReader:
     async def list(self, owner: Owner, *, limit: int | None = None) -> list[AuditEntry]:
         """Return what was changed, newest first: the *limit* newest, or everything."""
         if limit is not None:
-            check_count(limit, "limit")
+            limit = checked_count(limit, "limit")
         found = [entry for item in await self._items(owner) if (entry := entry_of(item)) is not None]
         return sorted(found, key=lambda entry: entry.number, reverse=True)[:limit]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from threadkeep.arguments import check_count, check_string
+from threadkeep.arguments import check_string, checked_count
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import (
     ConflictError,
@@ -280,8 +280,8 @@ class ProposalRepository:
         cursor: str | None = None,
     ) -> ProposalPage:
         """Return proposals, newest first: those that wait, those in another *state*, or all (``None``)."""
-        check_count(limit, "limit")
-        check_count(offset, "offset")
+        limit = checked_count(limit, "limit")
+        offset = checked_count(offset, "offset")
         if state not in (None, *get_args(State)):
             msg = f"state must be one of {', '.join(get_args(State))}, or None."
             raise InvalidInputError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from threadkeep.arguments import check_each, check_object, check_string
+from threadkeep.arguments import check_object, check_string, checked_list
 from threadkeep.identity import Service, operation
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Source
@@ -191,7 +191,7 @@ class ProposalService(Service):
         self, choices: Sequence[Choice], *, owner: str | Owner | None = None, by: str | None = None
     ) -> list[DecisionResult]:
         """Decide on many proposals. Each result holds the decided proposal or the error; one error stops no other."""
-        check_each(choices, "choices", Choice)
+        choices = checked_list(choices, "choices", Choice)
         owner = self._scope.resolve(owner)
         return await self._services.proposal_repository.decide(choices, owner=owner, by=by or owner.user_id)
 

@@ -187,15 +187,16 @@ async def _are_same(source: Storage, target: Storage) -> bool:
 async def _remove(source: Storage, thread: _CopiedThread, clock: Clock) -> bool:
     """Remove a thread that was moved; return whether it is still what was copied.
 
-    Its head goes first: a run that has read it can write no more.
+    Its head goes first: a run that has read it can write no more. Its items go last: a move that was interrupted
+    finds the thread by them.
     """
     if thread.revision is not None:
         try:
             await source.commit(Batch(thread.partition, [Delete(*HEAD, expect=thread.revision)]))
         except RevisionConflictError:
             return False
-    await source.erase(thread.partition)
     if thread.owner is not None:
         directory = ThreadDirectory(source, clock)
         await directory.leave(thread.owner, thread.thread_id, scoped=len(thread.partition.parts) > 1)
+    await source.erase(thread.partition)
     return True

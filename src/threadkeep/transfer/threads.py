@@ -17,6 +17,7 @@ import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from threadkeep.arguments import checked_list
 from threadkeep.errors import (
     InvalidInputError,
     NotAStorageError,
@@ -472,8 +473,10 @@ async def choose_threads(
     """Return the threads that are meant, all of them in *saver*.
 
     Raises:
-        InvalidInputError: One is not there.
+        InvalidInputError: One is not there, or *thread_ids* is no list.
     """
+    if thread_ids is not None:
+        thread_ids = checked_list(thread_ids, "thread_ids", str)
     there = await list_thread_ids(saver)
     if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
         msg = f"Thread {missing[0][:60]!r} was not found; nothing was changed. List the threads."
