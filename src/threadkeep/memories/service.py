@@ -226,7 +226,7 @@ class MemoryService(Service):
             any_tags: With one of these tags only.
             metadata: With these names and values only.
             limit: How many at most.
-            offset: How many are left out before.
+            offset: How many are left out before; with *cursor*, behind the page before: leave it out to page.
             cursor: The cursor of the page before, also if memories were changed or removed since.
         """
         if kind is not None:

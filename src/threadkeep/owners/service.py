@@ -130,7 +130,10 @@ class OptOuts:
         return _key(owner) in self._known or (thread_id is not None and _key(owner, thread_id) in self._known)
 
     def ended(self, owner: Owner, thread_id: str | None = None) -> bool:
-        """Whether *owner* had opted out, at all or in this thread, and is in again. It reads nothing."""
+        """Whether *owner* had opted out, at all or in this thread, and is in again. It reads nothing.
+
+        It lasts until the owner is erased: messages have no time that says which of them came before.
+        """
         if not self._ended:
             return False
         return _key(owner) in self._ended or (thread_id is not None and _key(owner, thread_id) in self._ended)
