@@ -13,10 +13,12 @@ from langgraph.types import Command, interrupt
 
 import threadkeep
 from tests.command_line import CliRunner
+from threadkeep.checkpoints.codec import HEAD
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, OwnerMismatchError, SealError, StorageUnavailableError
 from threadkeep.langgraph.thread_models import ThreadSummary
 from threadkeep.storage.base import StorageBase
+from threadkeep.storage.encryption.storage import EncryptedStorage
 from threadkeep.storage.interface import Batch, Position
 
 ANA, BOB = threadkeep.Owner("ana"), threadkeep.Owner("bob")
@@ -177,6 +179,32 @@ class TestMove:
             require_all(listed)
         with threadkeep.open() as tk:
             assert [*tk.sync.threads.list(ANA), *tk.sync.threads.list(BOB)] == []
+
+    def test_a_thread_that_was_begun_anew_after_a_part_was_copied_is_left(self, monkeypatch: pytest.MonkeyPatch):
+        """The move was interrupted before the head, so that a run in the new place saw no thread."""
+        begin()
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        whole = EncryptedStorage.commit
+
+        async def commit(storage: EncryptedStorage, batch: Batch) -> Position:
+            if any((operation.namespace, operation.key) == HEAD for operation in batch.operations):
+                msg = "The disk is gone."
+                raise StorageUnavailableError(msg)
+            return await whole(storage, batch)
+
+        with monkeypatch.context() as breaking:
+            breaking.setattr(EncryptedStorage, "commit", commit)
+            assert CliRunner().invoke(app, ["threads", "move", "--yes"]).exit_code != 0
+        with threadkeep.open() as tk:
+            for user, thread_id in (("ana", "1"), ("bob", "2")):
+                asking(tk.checkpointer).invoke({"said": "anew"}, tk.config(user_id=user, thread_id=thread_id))
+            scoped = asking(tk.for_owner(ANA).checkpointer)
+            scoped.invoke({"said": "anew"}, {"configurable": {"thread_id": "1"}})
+            asking(tk.checkpointer).invoke({"said": "anew"}, {"configurable": {"thread_id": "3"}})
+
+        (move,) = answer("threads", "move", "--yes", code=1)
+
+        assert (move["threads"], len(move["left"])) == (0, 4)
 
     def test_a_thread_that_was_begun_anew_or_deleted_or_runs_is_left(self, monkeypatch: pytest.MonkeyPatch):
         """The reason is said, the exit code is 1, and each is where it was."""
