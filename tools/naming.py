@@ -1,4 +1,4 @@
-"""Names that say nothing: files that hold anything, classes that do something to something."""
+"""Names that say nothing (files that hold anything, classes that do something to something), and long modules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from tools.finding import ROOT, Finding, python_files, report
 
 VAGUE_FILES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
 VAGUE_CLASS: Final = re.compile(r"\w(Manager|Helpers?|Utils?|Handler|Processor|Data|Info)$")
+LONGEST_MODULE: Final = 600
+"""Lines of a module of the package; a longer one holds more than one thing."""
 VAGUE_CLASS_IN_TEXT: Final = re.compile(rf"\bclass\s+\w*{VAGUE_CLASS.pattern.removesuffix('$')}\b")
 
 
@@ -32,13 +34,23 @@ def check_class_names(source: str, path: str) -> list[Finding]:
     ]
 
 
+def check_length(source: str, path: str) -> list[Finding]:
+    """Return a finding where a module of the package is too long."""
+    lines = source.count("\n")
+    if not path.startswith("src/") or lines <= LONGEST_MODULE:
+        return []
+    return [Finding(path, 0, f"{lines} lines; part it: a module has at most {LONGEST_MODULE}.")]
+
+
 def check_tree(root: Path = ROOT) -> list[Finding]:
-    """Return the vague names of the whole repository."""
+    """Return the vague names and the long modules of the whole repository."""
     found: list[Finding] = []
     for path in python_files("src", "tests", "tools", "packages", root=root):
         name = path.relative_to(root).as_posix()
         found += check_file_name(name)
-        found += check_class_names(path.read_text(encoding="utf-8"), name)
+        source = path.read_text(encoding="utf-8")
+        found += check_class_names(source, name)
+        found += check_length(source, name)
     return found
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
     from pydantic import BaseModel
 
-    from threadkeep.capture.service import QueueService
+    from threadkeep.capture.queue import QueueService
     from threadkeep.collections.service import CollectionService
     from threadkeep.credentials.service import CredentialService
     from threadkeep.langgraph.agents import AgentService

@@ -44,7 +44,7 @@ from threadkeep.registry import resolve_settings
 from threadkeep.runs import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Ref
-from threadkeep.text.sentences import extractive_summary
+from threadkeep.text.extractive import extractive_summary
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, SystemMessage
@@ -508,7 +508,7 @@ def summarize_messages(messages: Sequence[Any], *, max_tokens: int = 256) -> str
     """Return what *messages* were about in their own sentences, without a model.
 
     Source:
-        SumBasic; see :func:`threadkeep.text.sentences.extractive_summary`.
+        SumBasic; see :func:`threadkeep.text.extractive.extractive_summary`.
     """
     from threadkeep.langgraph.history import to_spoken_messages
 

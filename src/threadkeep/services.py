@@ -27,7 +27,8 @@ from threadkeep.storage.interface import ImmediateReads
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors import Extractor
-    from threadkeep.capture.service import CaptureService, QueueService
+    from threadkeep.capture.queue import QueueService
+    from threadkeep.capture.service import CaptureService
     from threadkeep.capture.usage import UsageAccounts
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
@@ -225,7 +226,7 @@ class Services:
     @component
     def queue(self) -> QueueService:
         """``tk.queue`` without a default owner."""
-        from threadkeep.capture.service import QueueService
+        from threadkeep.capture.queue import QueueService
 
         return QueueService(self)
 

@@ -21,7 +21,7 @@ from threadkeep.capture.provenance import own_clauses
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message
 from threadkeep.search.query import parse_query
-from threadkeep.text import facts, refusals, sentences
+from threadkeep.text import extractive, facts, refusals, sentences
 from threadkeep.text.dates import dates_in
 from threadkeep.text.keeping import has_happened
 from threadkeep.text.quoted import HEADING, strip_blocks
@@ -125,8 +125,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "slot": slot_of,
     "slots asked": slots_asked,
     "stripped": strip_blocks,
-    "summary": lambda text: sentences.extractive_summary(
-        [sentences.SpokenMessage("Ana", text)], budget_tokens=200, count=len
+    "summary": lambda text: extractive.extractive_summary(
+        [extractive.SpokenMessage("Ana", text)], budget_tokens=200, count=len
     ),
     "unwanted": refusals.unwanted,
 }

@@ -39,3 +39,12 @@ class TestCheckTree:
     def test_this_repository_keeps_the_rules(self):
         """Every file and class has a name that says what it is."""
         assert naming.check_tree() == []
+
+
+class TestLength:
+    @pytest.mark.parametrize(("lines", "found"), [(600, 0), (601, 1)])
+    def test_modules_of_the_package(self, lines: int, found: int):
+        assert len(naming.check_length("x = 1\n" * lines, "src/threadkeep/a.py")) == found
+
+    def test_tests_may_be_longer(self):
+        assert naming.check_length("x = 1\n" * 900, "tests/test_a.py") == []

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from threadkeep.arguments import checked_list
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of, turns_namespace
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.identity import Owner, owner_of_label
+from threadkeep.identity import Owner, Service, operation, owner_of_label
 from threadkeep.ids import ThreadId, TurnId, short_digest
 from threadkeep.storage.interface import Batch, Item, Put, Ref, Storage, iterate_items
 
@@ -480,3 +481,37 @@ def _debounce_ends(recorded: Sequence[datetime], debounce: timedelta) -> datetim
 
 def _due(item: Item) -> datetime:
     return item.due.at if item.due else item.created_at
+
+
+class QueueService(Service):
+    """``tk.queue``: recorded turns that are not learnt from yet."""
+
+    @operation
+    async def list(self, owner: str | Owner | None = None) -> list[QueuedTurn]:
+        """Return the turns that wait, run or have failed, oldest first: the owner's, or those of all owners.
+
+        A client with a default owner lists that owner's turns only.
+        """
+        return await self._services.captures.queued(self._optional(owner))
+
+    @operation
+    async def retry(
+        self, turn_ids: Sequence[str] | None = None, *, owner: str | Owner | None = None
+    ) -> list[QueuedTurn]:
+        """Try turns again at once, with their count of tries at zero.
+
+        Args:
+            turn_ids: The turns; None: all that have failed.
+            owner: The owner of the turns; None: the default owner, or all owners if there is none.
+
+        Returns:
+            The turns that are tried again, as they were. Turns that a worker has, and turns that do not wait, are left
+            out.
+        """
+        if turn_ids is not None:
+            turn_ids = checked_list(turn_ids, "turn_ids", str)
+        keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
+        return await self._services.captures.retry(keys, owner=self._optional(owner))
+
+    def _optional(self, owner: str | Owner | None) -> Owner | None:
+        return None if owner is None and self._scope.default is None else self._scope.resolve(owner)

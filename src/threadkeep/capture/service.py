@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from threadkeep.arguments import checked_list
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
@@ -35,7 +34,6 @@ from threadkeep.capture.turns import (
 )
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.identity import Service, operation
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.observability import current_traceparent
@@ -575,37 +573,3 @@ def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
         tuple([one for record in known for one in record.not_kept]),
         tuple(dict.fromkeys([key for record in known for key in record.lifted])),
     )
-
-
-class QueueService(Service):
-    """``tk.queue``: recorded turns that are not learnt from yet."""
-
-    @operation
-    async def list(self, owner: str | Owner | None = None) -> list[QueuedTurn]:
-        """Return the turns that wait, run or have failed, oldest first: the owner's, or those of all owners.
-
-        A client with a default owner lists that owner's turns only.
-        """
-        return await self._services.captures.queued(self._optional(owner))
-
-    @operation
-    async def retry(
-        self, turn_ids: Sequence[str] | None = None, *, owner: str | Owner | None = None
-    ) -> list[QueuedTurn]:
-        """Try turns again at once, with their count of tries at zero.
-
-        Args:
-            turn_ids: The turns; None: all that have failed.
-            owner: The owner of the turns; None: the default owner, or all owners if there is none.
-
-        Returns:
-            The turns that are tried again, as they were. Turns that a worker has, and turns that do not wait, are left
-            out.
-        """
-        if turn_ids is not None:
-            turn_ids = checked_list(turn_ids, "turn_ids", str)
-        keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
-        return await self._services.captures.retry(keys, owner=self._optional(owner))
-
-    def _optional(self, owner: str | Owner | None) -> Owner | None:
-        return None if owner is None and self._scope.default is None else self._scope.resolve(owner)

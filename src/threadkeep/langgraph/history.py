@@ -17,7 +17,7 @@ from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, Win
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
 from threadkeep.recall.packing import estimate_tokens
-from threadkeep.text.sentences import SpokenMessage
+from threadkeep.text.extractive import SpokenMessage
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."
 LEFT_OUT: Final = "(A tool call that could not be carried out was left out here.)"

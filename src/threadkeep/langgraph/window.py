@@ -47,7 +47,7 @@ from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.packing import estimate_tokens
 from threadkeep.registry import create_helper_model
-from threadkeep.text.sentences import SpokenMessage, cut_to, extractive_summary
+from threadkeep.text.extractive import SpokenMessage, cut_to, extractive_summary
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep

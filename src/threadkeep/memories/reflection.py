@@ -20,7 +20,7 @@ from threadkeep.memories.codec import SUMMARIES, is_summary, spell_sources
 from threadkeep.memories.models import ASKED, SAID, TRUSTED, Memory, Source, least_trusted
 from threadkeep.memories.reader import OF_ONE_OWNER, OwnersInTurn
 from threadkeep.storage.interface import Put
-from threadkeep.text.sentences import SpokenMessage, extractive_summary
+from threadkeep.text.extractive import SpokenMessage, extractive_summary
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import Usage
