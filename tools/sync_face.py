@@ -17,7 +17,7 @@ SERVICES: Final = {
     "threadkeep.memories.service": ("MemoryService",),
     "threadkeep.recall.profile.service": ("ProfileService",),
     "threadkeep.proposals.service": ("ProposalService",),
-    "threadkeep.capture.service": ("QueueService",),
+    "threadkeep.capture.queue": ("QueueService",),
     "threadkeep.owners.service": ("OwnerService",),
     "threadkeep.collections.service": ("CollectionService",),
     "threadkeep.scopes.service": ("ScopeService",),
