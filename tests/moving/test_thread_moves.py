@@ -19,7 +19,7 @@ from threadkeep.errors import InvalidInputError, OwnerMismatchError, SealError, 
 from threadkeep.langgraph.thread_models import ThreadSummary
 from threadkeep.storage.base import StorageBase
 from threadkeep.storage.encryption.storage import EncryptedStorage
-from threadkeep.storage.interface import Batch, Position
+from threadkeep.storage.interface import Batch, Delete, Position
 
 ANA, BOB = threadkeep.Owner("ana"), threadkeep.Owner("bob")
 KEY = "k" * 40
@@ -205,6 +205,35 @@ class TestMove:
         (move,) = answer("threads", "move", "--yes", code=1)
 
         assert (move["threads"], len(move["left"])) == (0, 4)
+
+    def test_a_thread_that_went_on_where_it_was_after_it_was_copied_is_left(self, monkeypatch: pytest.MonkeyPatch):
+        """The move was interrupted before it removed anything, and a process with the earlier settings went on."""
+        begin()
+        whole = StorageBase.commit
+
+        async def commit(storage: StorageBase, batch: Batch) -> Position:
+            if any(isinstance(one, Delete) and (one.namespace, one.key) == HEAD for one in batch.operations):
+                msg = "The disk is gone."
+                raise StorageUnavailableError(msg)
+            return await whole(storage, batch)
+
+        with monkeypatch.context() as breaking:
+            breaking.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+            breaking.setattr(StorageBase, "commit", commit)
+            assert CliRunner().invoke(app, ["threads", "move", "--yes"]).exit_code != 0
+        with threadkeep.open() as tk:
+            asking(tk.checkpointer).invoke(Command(resume="yes"), tk.config(user_id="ana", thread_id="1"))
+        with monkeypatch.context() as later:
+            later.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+
+            (move,) = answer("threads", "move", "--yes", code=1)
+
+        assert [(one["key"], one["reason"]) for one in move["left"]] == [
+            ("1", "a run went on with it here after it was copied.")
+        ]
+        with threadkeep.open() as tk:
+            kept = asking(tk.checkpointer).get_state(tk.config(user_id="ana", thread_id="1"))
+            assert kept.values["answer"] == "yes"
 
     def test_a_thread_that_was_begun_anew_or_deleted_or_runs_is_left(self, monkeypatch: pytest.MonkeyPatch):
         """The reason is said, the exit code is 1, and each is where it was."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from threadkeep.checkpoints.codec import HEAD
+from threadkeep.checkpoints.codec import CHECKPOINT, HEAD, CheckpointPlace
 from threadkeep.checkpoints.directory import THREADS, ThreadDirectory, listing_ref, owner_of_thread
 from threadkeep.checkpoints.head import Head
 from threadkeep.errors import InvalidInputError, RevisionConflictError, StorageError
@@ -133,8 +133,11 @@ class _ThreadItems(StorageSource):
         if head.lease is not None and head.lease.until > self._clock.now():
             return "a run is at work on it; restart every process with the present settings, and repeat the command."
         if there is not None:
-            copied = there.created_at == item.created_at  # a run that begins a thread makes a head of its own
-            return None if copied else "another thread with this id has been begun there."
+            if there.created_at != item.created_at:  # it is no copy of this one
+                return "another thread with this id has been begun there."
+            newest = Ref(partition, CheckpointPlace("", head.newest).path, CHECKPOINT)
+            copied = there.value == item.value or not head.newest or (await self._target.get([newest]))[0] is not None
+            return None if copied else "a run went on with it here after it was copied."
         return "a thread with this id was deleted there." if await directories[1].was_erased(partition) else None
 
 
