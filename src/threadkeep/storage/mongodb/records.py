@@ -16,7 +16,7 @@ from typing import Final
 from cachetools import LRUCache
 from pymongo import DeleteMany, UpdateMany, UpdateOne
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
+from pymongo.errors import ConnectionFailure, DuplicateKeyError
 
 from threadkeep.errors import StorageUnavailableError
 from threadkeep.observability import log
@@ -341,7 +341,7 @@ class RecordFolder:
             entries, self._waiting = self._waiting[:_FOLDED_AT_ONCE], self._waiting[_FOLDED_AT_ONCE:]
             try:
                 await self.fold(entries)
-            except PyMongoError as error:
+            except Exception as error:  # noqa: BLE001 - what waits behind it is folded all the same
                 log.warning("A commit is not folded yet (%s); the next writer folds it", type(error).__name__)
             finally:
                 for entry in entries:
