@@ -122,6 +122,22 @@ class TestOff:
         texts = {memory.text for memory in await tk.memories.list(owner=ANA, kind="semantic")}
         assert texts == {"I live in Lisbon.", "I drink tea."}
 
+    async def test_what_is_said_after_a_turn_on_record_is_learnt_at_once(self, tk: threadkeep.Threadkeep):
+        """Also if several turns were missed, which came after the user was in again."""
+        said = [
+            [{"role": "user", "content": text}, {"role": "assistant", "content": "Noted."}]
+            for text in ("I have two cats.", "I drink tea.", "I live in Lisbon.", "I work at Acme.")
+        ]
+        await tk.owners.opt_out(ANA)
+        await tk.capture(said[0], owner=ANA, thread_id="1")
+        await tk.owners.opt_out(ANA, out=False)
+        await tk.capture([*said[0], *said[1]], owner=ANA, thread_id="1", wait=True)
+
+        await tk.capture([message for turn in said for message in turn], owner=ANA, thread_id="1", wait=True)
+
+        texts = {memory.text for memory in await tk.memories.list(owner=ANA, kind="semantic")}
+        assert texts == {"I drink tea.", "I live in Lisbon.", "I work at Acme."}
+
     async def test_what_waits_is_emptied(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
         """A turn that was recorded is not learnt from afterwards."""
         services = await tk.app.event_loop.run(tk.app.connect())

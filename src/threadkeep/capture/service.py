@@ -126,7 +126,7 @@ class CaptureService:
         clock: What the time is.
         telemetry: Counts what was recorded.
         redact: Cuts out what is not to be kept: secrets at least.
-        opted_in_again: Whether an owner had opted out before, at all or in a thread.
+        opted_in_again: Returns since when an owner, who had opted out at all or in a thread, is in again.
 
     Attributes:
         on_record: Looks up what is on record of threads.
@@ -141,7 +141,7 @@ class CaptureService:
         telemetry: Telemetry,
         *,
         redact: Callable[[str], str] = redact,
-        opted_in_again: Callable[[Owner, str | None], bool] = lambda _owner, _thread_id: False,
+        opted_in_again: Callable[[Owner, str | None], datetime | None] = lambda _owner, _thread_id: None,
     ) -> None:
         self._opted_in_again = opted_in_again
         self.on_record = OnRecord(storage)
@@ -285,8 +285,8 @@ class CaptureService:
         branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), newest.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
-        if imported is None and self._opted_in_again(owner, thread_id):
-            wanted = wanted[-1:]  # what is older may have been said while the owner had opted out
+        if len(wanted) > 1 and imported is None and await self._may_be_unwanted(found, owner, thread_id):
+            wanted = wanted[-1:]
         off: set[TurnId] = {turns[-1].turn_id} if newest.without_memory else set()
         if found.without_memory:  # a turn is recorded again when it has its reply
             off.update([turn.turn_id for turn in missing if found.is_without_memory(turn)])
@@ -472,6 +472,19 @@ class CaptureService:
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
         return [turn for turn in missing if turn.said not in found.known]
+
+    async def _may_be_unwanted(self, found: TurnLookup, owner: Owner, thread_id: ThreadId | None) -> bool:
+        """Whether turns before the newest one may have been said while the owner had opted out.
+
+        Not so if a turn of the thread was recorded since the owner is in again: then they came after that.
+        """
+        since = self._opted_in_again(owner, thread_id)
+        if since is None:
+            return False
+        if found.unknown or found.newest is None:
+            return True
+        (record,) = await self.on_record.records([found.newest], owner=owner)
+        return record is None or record.turn.at < since
 
     async def _was_erased(self, epoch: str) -> bool:
         """Whether a partition in this epoch was ever erased: until then it has the one that all begin with."""

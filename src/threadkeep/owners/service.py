@@ -6,7 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -119,7 +119,7 @@ class OptOuts:
         self._storage = storage
         self._clock = clock
         self._known: set[str] = set()
-        self._ended: set[str] = set()
+        self._ended: dict[str, datetime] = {}
         self._changes = 0
         self._noticed: tuple[str, int] | None = None
 
@@ -129,14 +129,15 @@ class OptOuts:
             return False
         return _key(owner) in self._known or (thread_id is not None and _key(owner, thread_id) in self._known)
 
-    def ended(self, owner: Owner, thread_id: str | None = None) -> bool:
-        """Whether *owner* had opted out, at all or in this thread, and is in again. It reads nothing.
+    def ended(self, owner: Owner, thread_id: str | None = None) -> datetime | None:
+        """Return since when *owner*, who had opted out at all or in this thread, is in again; ``None``: was never out.
 
-        It lasts until the owner is erased: messages have no time that says which of them came before.
+        It reads nothing. It lasts until the owner is erased: messages have no time that says which came before.
         """
         if not self._ended:
-            return False
-        return _key(owner) in self._ended or (thread_id is not None and _key(owner, thread_id) in self._ended)
+            return None
+        keys = [_key(owner)] if thread_id is None else [_key(owner), _key(owner, thread_id)]
+        return max((self._ended[key] for key in keys if key in self._ended), default=None)
 
     def require_wanted(self, owner: Owner, thread_id: str | None = None) -> None:
         """Refuse to remember anything about an owner who wants no memory, at all or in this thread.
@@ -156,10 +157,15 @@ class OptOuts:
         key = _key(owner, thread_id)
         if not out and key not in await self._read():
             return
-        value = {"at": self._clock.now().isoformat(), "out": out}
+        now = self._clock.now()
+        value = {"at": now.isoformat(), "out": out}
         await self._storage.commit(Batch(PARTITION, [Put((OPT_OUTS,), key, value)]))
-        (self._known if out else self._ended).add(key)
-        (self._ended if out else self._known).discard(key)
+        self._known.discard(key)
+        self._ended.pop(key, None)
+        if out:
+            self._known.add(key)
+        else:
+            self._ended[key] = now
         self._changes += 1
 
     async def forget(self, owner: Owner) -> None:
@@ -169,7 +175,7 @@ class OptOuts:
             deletes = [Delete((OPT_OUTS,), key) for key in gone[start : start + _BATCH]]
             await self._storage.commit(Batch(PARTITION, deletes))
         self._known.difference_update(gone)
-        self._ended.difference_update(gone)
+        self._ended = {key: at for key, at in self._ended.items() if key not in gone}
         self._changes += 1
 
     async def notice(self) -> None:
@@ -180,13 +186,16 @@ class OptOuts:
             return
         changes, read = self._changes, await self._read()
         if changes == self._changes:  # otherwise this process changed them meanwhile: the next time reads them again
-            self._known = {key for key, out in read.items() if out}
-            self._ended, self._noticed = {*read} - self._known, seen
+            self._known = {key for key, since in read.items() if since is None}
+            self._ended, self._noticed = {key: since for key, since in read.items() if since is not None}, seen
 
-    async def _read(self) -> dict[str, bool]:
-        """Return all that ever opted out, and whether each still is."""
+    async def _read(self) -> dict[str, datetime | None]:
+        """Return all that ever opted out, and since when each is in again; ``None``: it is out."""
         items = iterate_items(self._storage, PARTITION)
-        return {item.ref.key: item.value.get("out") is not False async for item in items}
+        return {
+            item.ref.key: datetime.fromisoformat(item.value["at"]) if item.value.get("out") is False else None
+            async for item in items
+        }
 
 
 def _key(owner: Owner, thread_id: str | None = None) -> str:
