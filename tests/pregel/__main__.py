@@ -63,8 +63,8 @@ class Outcome:
         summary: The last line of the report.
     """
 
-    def __init__(self, report: str, cases: Mapping[str, str]) -> None:
-        self._cases = cases
+    def __init__(self, report: str, cases: Mapping[str, str] | None = None) -> None:
+        self._cases = cases or {}
         self.failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", report, re.MULTILINE)
         self.cases = {self.case_of(one) for one in self.failed}
         counted = re.search(r"(\d+) passed", report)

@@ -11,10 +11,12 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
 import threadkeep
-from threadkeep import Forgotten, Health, Memory, Owner, Proposal, Recall, Recalled, Receipt, RememberResult, Threadkeep
+from threadkeep import Forgotten, Health, Memory, Owner, Recall, Recalled, Receipt, RememberResult, Threadkeep
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.collections.models import Passages
 from threadkeep.langgraph.threads import ThreadPage
+from threadkeep.memories.models import MemoryPage
+from threadkeep.proposals.models import ProposalPage
 from threadkeep.runs import Run
 
 
@@ -31,7 +33,7 @@ async def application(model: BaseChatModel) -> None:
         assert_type(tk, Threadkeep)
         assert_type(await tk.ready(), Health)
         assert_type(await tk.memories.remember("I live in Lisbon."), RememberResult)
-        assert_type(await tk.memories.list(), list[Memory])
+        assert_type(await tk.memories.list(), MemoryPage)
         assert_type(await tk.memories.search("Lisbon"), list[Recalled])
         assert_type(await tk.memories.get("1"), Memory | None)
         assert_type(await tk.memories.forget("1"), Forgotten)
@@ -51,9 +53,9 @@ def blocking_application(model: BaseChatModel) -> None:
         assert_type(tk.sync.recall("Where do I live?"), Recall)
         assert_type(tk.sync.capture([("user", "I live in Lisbon.")], thread_id="1", wait=True), Receipt)
         assert_type(tk.sync.memories.remember("I live in Lisbon."), RememberResult)
-        assert_type(tk.sync.memories.list(), list[Memory])
+        assert_type(tk.sync.memories.list(), MemoryPage)
         assert_type(tk.sync.memories.walk(), list[Memory])
-        assert_type(tk.sync.proposals.list(), list[Proposal])
+        assert_type(tk.sync.proposals.list(), ProposalPage)
         assert_type(tk.sync.queue.retry(), list[QueuedTurn])
         assert_type(tk.sync.owners.export(), list[dict[str, Any]])
         assert_type(tk.sync.collections.search("handbook", "leave"), Passages)
