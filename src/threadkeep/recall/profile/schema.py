@@ -125,7 +125,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _MEALS: Final = _words(
-    "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocina* tarta jantar almoço refeição bolo cozinha* pizza sushi takeaway takeout take-out picnic buffet canteen bakery grocery supermarket ingredients meal_plan drinks drink wine cocktail pub coffee appetizer appetiser main_course sandwich lebensmittel einkauf* picknick apéro pique-nique compra* bebida* lanche supermercado"
+    "table restaurant dinner lunch breakfast brunch menu catering food eat cook meal* snack* dessert cake bbq barbecue groceries recipe tisch essen abendessen mittagessen frühstück koch* kuchen menü dîner déjeuner gâteau manger repas traiteur cuisine mesa cena comida almuerzo restaurante menú cocinar* cocino tarta jantar almoço refeição bolo cozinhar* cozinho pizza sushi takeaway takeout take-out picnic buffet canteen bakery grocery supermarket ingredients meal_plan drinks drink wine cocktail pub coffee appetizer appetiser main_course sandwich lebensmittel einkauf* picknick apéro pique-nique compra* bebida* lanche supermercado"
 )
 """Words of requests for a meal, which need diets and allergies alike."""
 
@@ -387,7 +387,7 @@ DEFAULT_SLOTS: Final[tuple[ProfileSlot, ...]] = (
         _words(
             "vegetarian* vegan* pescatarian kosher koscher casher halal vegetarisch* vegetarier* veganer* végétarien* végan* végétalien* pork alcohol teetotal* diet schwein* alkohol fleisch viande porc carne cerdo porco gluten* keto veggie plant-based meat-free meat fish seafood dairy-free gluten-free sugar-free low-carb paleo fasting ramadan lent jain don't_eat never_eat can't_eat won't_eat stopped_eating gave_up_meat don't_drink never_drink stopped_drinking sober spicy coffee caffeine decaf tea mushrooms coriander cilantro olives liver eggs esse_kein trinke_kein ernähre ohne_fleisch mange_pas bois_pas no_como no_bebo não_como não_bebo"
         ),
-        _MEALS,
+        (*_MEALS, "cocina*", "cozinha*"),  # a kitchen, too
     ),
     ProfileSlot(
         "allergies",
