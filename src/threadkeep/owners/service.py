@@ -13,7 +13,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from typing_extensions import override
 
-from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.errors import OptedOutError
 from threadkeep.identity import Service, operation
 from threadkeep.ids import short_digest
@@ -198,6 +197,14 @@ class OptOuts:
         }
 
 
+def _checked_thread_id(thread_id: str | None) -> str | None:
+    if thread_id is None:
+        return None
+    from threadkeep.checkpoints.head import thread_id_from  # imports LangGraph, which a command that lists does without
+
+    return thread_id_from(thread_id)
+
+
 def _key(owner: Owner, thread_id: str | None = None) -> str:
     key = owner.partition.digest.hex()
     return key if thread_id is None else f"{key}-{short_digest('thread', thread_id)}"
@@ -326,7 +333,7 @@ class OwnerService(Service):
         five seconds.
         """
         owner = self._scope.resolve(owner)
-        thread_id = None if thread_id is None else thread_id_from(thread_id)
+        thread_id = _checked_thread_id(thread_id)
         await self._services.opt_outs.set(owner, thread_id=thread_id, out=out)
         if out:
             await self._services.captures.drop(owner, thread_id=thread_id)
@@ -335,7 +342,7 @@ class OwnerService(Service):
     async def opted_out(self, owner: str | Owner | None = None, *, thread_id: str | None = None) -> bool:
         """Return whether the owner has opted out, at all or in this thread."""
         owner = self._scope.resolve(owner)
-        thread_id = None if thread_id is None else thread_id_from(thread_id)
+        thread_id = _checked_thread_id(thread_id)
         await self._services.opt_outs.notice()
         return self._services.opt_outs.holds(owner, thread_id)
 
