@@ -19,6 +19,7 @@ from threadkeep.observability import log
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.metrics import GatewayMetrics
+    from threadkeep.langgraph.per_run import PerRunOwnerView
 
 LEARNING_SECONDS: Final = 5.0
 """How long a stream stays open after ``done`` for what is learnt from the turn."""
@@ -32,13 +33,14 @@ class GraphRunner:
 
     Args:
         tk: The memory.
-        graph: The graph, compiled with the parts of ``tk.per_run_owner()``.
+        view: The parts of one graph that serves all owners.
+        graph: The graph, compiled with them.
         metrics: Counts first tokens and recalls.
     """
 
-    def __init__(self, tk: Threadkeep, graph: Any, metrics: GatewayMetrics) -> None:
+    def __init__(self, tk: Threadkeep, view: PerRunOwnerView, graph: Any, metrics: GatewayMetrics) -> None:
         self._tk = tk
-        self._view = tk.per_run_owner()
+        self._view = view
         self._graph = graph
         self._metrics = metrics
 

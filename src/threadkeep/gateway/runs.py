@@ -94,7 +94,7 @@ class RunRegistry:
             raise SettingsError(msg, variable="THREADKEEP_GRAPH")
         self.limiter = RunLimiter(settings.max_runs)
         self.metrics = GatewayMetrics(lambda: self.limiter.running, lambda: self.limiter.waiting)
-        self._runner = GraphRunner(tk, graph, self.metrics)
+        self._runner = GraphRunner(tk, self.view, graph, self.metrics)
         self._runs: dict[str, ChatRun] = {}
         self._active: dict[ChatRun, None] = {}
         self._ended: dict[ChatRun, None] = {}
