@@ -20,7 +20,7 @@ from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import checked_name
 from threadkeep.owners.models import Holdings, exported_value, is_bookkeeping, place_of
-from threadkeep.storage.interface import Batch, Delete, Partition, Put, Storage, iterate_items
+from threadkeep.storage.interface import Batch, Delete, Partition, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -154,8 +154,10 @@ class OptOuts:
     async def set(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
         """Opt out, or in again; it holds in this process from now on, and in others within seconds."""
         key = _key(owner, thread_id)
-        if not out and key not in await self._read():
-            return
+        if not out:
+            (known,) = await self._storage.get([Ref(PARTITION, (OPT_OUTS,), key)])
+            if known is None:
+                return
         now = self._clock.now()
         value = {"at": now.isoformat(), "out": out}
         await self._storage.commit(Batch(PARTITION, [Put((OPT_OUTS,), key, value)]))
