@@ -45,7 +45,7 @@ _TRIES: Final = 6
 _QUIET_SECONDS: Final = 0.1
 _LOOKS: Final = 100
 _TIMED: Final = frozenset({"AnswerTimeout._look"})
-"""What a timer calls, and calls again until the path goes on."""
+"""Functions that a timer calls, again and again while the path waits."""
 
 
 @dataclass

@@ -39,7 +39,7 @@ class Queries(monitoring.CommandListener):
 
 @pytest.fixture
 def server() -> Iterator[MongoServer]:
-    """A server whose file is read once it has ended."""
+    """A server of this test; its file is read after its end."""
     if lacking := MongoServer.missing():
         missing(", ".join(lacking))
     with MongoServer() as server:
