@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
 
 import threadkeep
 from tests.langgraph.test_window import LimitedModel, answered, long, said
@@ -201,3 +203,53 @@ class TestRecords:
         await tk.drain()
 
         assert "Zanzibar" in await talk.reach()
+
+
+class TestOutages:
+    """The storage is away while a turn without memory takes place: the thread itself says so later."""
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        file = tmp_path / "memory.db"
+        file.write_bytes(b"this is no database at all" * 100)
+        return file
+
+    @staticmethod
+    def say(file: Path, saver: InMemorySaver, text: str, *more: Any, memory: bool = True) -> None:
+        """Say *text* in a process of its own."""
+        with threadkeep.open(f"sqlite:///{file}", embedder=HashingEmbedder()) as tk:
+            agent: Any = create_agent(RepeatingModel(), [], middleware=[*more, tk.middleware()], checkpointer=saver)
+            agent.invoke(said(text), tk.config(user_id="ana", thread_id="1", memory=memory))
+
+    @staticmethod
+    def facts(file: Path) -> list[str]:
+        with threadkeep.open(f"sqlite:///{file}", embedder=HashingEmbedder()) as tk:
+            tk.sync.drain()
+            return sorted(one.text for one in tk.sync.memories.list(owner="ana"))
+
+    @pytest.mark.parametrize("memory", [True, False])
+    def test_its_words_are_not_learnt_by_a_later_turn(self, file: Path, *, memory: bool):
+        saver = InMemorySaver()
+        self.say(file, saver, SECRET, memory=memory)
+        file.unlink()
+
+        self.say(file, saver, "I have two cats.")
+
+        assert ("Zanzibar" in str(self.facts(file))) == memory
+        assert "I have two cats." in self.facts(file)
+
+    def test_it_may_end_before_a_model_is_called(self, file: Path):
+        """Another middleware answers, or ends the turn without an answer."""
+
+        class Guard(AgentMiddleware[Any, Any, Any]):
+            @hook_config(can_jump_to=["end"])
+            def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+                return {"jump_to": "end"}
+
+        saver = InMemorySaver()
+        self.say(file, saver, SECRET, Guard(), memory=False)
+        file.unlink()
+
+        self.say(file, saver, "I have two cats.")
+
+        assert "Zanzibar" not in str(self.facts(file))

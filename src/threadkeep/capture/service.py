@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
@@ -59,6 +60,8 @@ POLL: Final = timedelta(seconds=5)
 """How often to look for work that another process left."""
 
 NOT_WANTED: Final = "not to be remembered"
+
+_HAS_MEMORY: Final[Callable[[SpokenTurn], bool]] = attrgetter("memory")
 
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
@@ -288,8 +291,8 @@ class CaptureService:
         if len(wanted) > 1 and imported is None and await self._may_be_unwanted(found, owner, thread_id):
             wanted = wanted[-1:]
         off: set[TurnId] = {turns[-1].turn_id} if newest.without_memory else set()
-        if found.without_memory:  # a turn is recorded again when it has its reply
-            off.update([turn.turn_id for turn in missing if found.is_without_memory(turn)])
+        if found.without_memory or not all(map(_HAS_MEMORY, missing)):  # a turn is recorded again when it has its reply
+            off.update([turn.turn_id for turn in missing if not turn.memory or found.is_without_memory(turn)])
         if off:
             wanted = [turn for turn in wanted if turn.turn_id not in off]
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_of
@@ -182,6 +183,7 @@ TURN_SPACING: Final = timedelta(milliseconds=1)
 State: TypeAlias = Literal["pending", "done", "failed"]
 
 _STATES: Final = frozenset(get_args(State))
+_HAS_MEMORY: Final[Callable[[Message], bool]] = attrgetter("memory")
 _ROLES: Final = frozenset(get_args(Role))
 
 
@@ -193,11 +195,13 @@ class SpokenTurn:
         messages: As they came, from the user's on; without what neither user nor assistant wrote.
         thread_id: Where.
         before: The words of the turn before it.
+        memory: Whether the thread marks no message of it as said without memory.
     """
 
     messages: tuple[Message, ...]
     thread_id: ThreadId | None
     before: tuple[str, ...] = ()
+    memory: bool = True
 
     @cached_property
     def turn_id(self) -> TurnId:
@@ -323,7 +327,7 @@ def split(
     spoken: list[SpokenTurn] = []
     before: tuple[str, ...] = ()
     for turn in reversed(turns):
-        spoken.append(SpokenTurn(tuple(reversed(turn)), thread_id, before))
+        spoken.append(SpokenTurn(tuple(reversed(turn)), thread_id, before, all(map(_HAS_MEMORY, turn))))
         before = spoken[-1].words
     return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
 

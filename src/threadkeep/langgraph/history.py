@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
@@ -14,10 +14,14 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from threadkeep.ids import new_id
 from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, WindowEntry, WindowPlan
+from threadkeep.models.base import WITHOUT_MEMORY_KEY
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
 from threadkeep.recall.packing import estimate_tokens
 from threadkeep.text.extractive import SpokenMessage
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelResponse
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."
 LEFT_OUT: Final = "(A tool call that could not be carried out was left out here.)"
@@ -27,9 +31,6 @@ SUMMARY_SOURCE: Final = "summarization"
 
 OURS: Final = "threadkeep_window"
 """Marks the summaries of this window, beside which another middleware may write its own."""
-
-WITHOUT_MEMORY: Final = "threadkeep_without_memory"
-"""Marks replies of turns without memory, and summaries of such turns."""
 
 _CALL_KEYS: Final = ("tool_calls", "tool_use", "toolUse")
 """Where providers' tool calls stand in ``additional_kwargs``: OpenAI's, and Bedrock's in two spellings."""
@@ -103,31 +104,46 @@ def summary_message(text: str, *, memory: bool = True) -> HumanMessage:
         text: The summary.
         memory: Whether all of what was removed was said with memory.
     """
-    extras = {"lc_source": SUMMARY_SOURCE, OURS: True} | ({} if memory else {WITHOUT_MEMORY: True})
+    extras = {"lc_source": SUMMARY_SOURCE, OURS: True} | ({} if memory else {WITHOUT_MEMORY_KEY: True})
     return HumanMessage(f"{SUMMARY_HEADING}\n\n{text}", id=new_id(), additional_kwargs=extras)
 
 
 def without_memory(message: BaseMessage) -> BaseMessage:
-    """Return a reply with the mark that its turn is without memory."""
-    if not isinstance(message, AIMessage):
-        return message
-    return message.model_copy(update={"additional_kwargs": {**extras_of(message), WITHOUT_MEMORY: True}})
+    """Return *message* with the mark that its turn is without memory."""
+    return message.model_copy(update={"additional_kwargs": {**extras_of(message), WITHOUT_MEMORY_KEY: True}})
+
+
+def answer_without_memory(answer: ModelResponse[Any]) -> ModelResponse[Any]:
+    """Return *answer* with marked replies: they stay in the thread, and with them that its turn is without memory."""
+    marked = [without_memory(one) if isinstance(one, AIMessage) else one for one in answer.result]
+    return replace(answer, result=marked)
 
 
 def positions_without_memory(messages: Sequence[BaseMessage], *, memory: bool) -> set[int]:
-    """Return where messages of turns without memory stand: marked replies, and all from the user's message on to them.
+    """Return where messages of turns without memory stand: those with a mark, and all that are of one turn with them.
 
     Args:
         messages: The thread's.
         memory: Whether its newest turn has memory.
     """
-    found: set[int] = set()
-    for i in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[i], AIMessage) or summary_text(messages[i]) is not None:
-            memory = WITHOUT_MEMORY not in extras_of(messages[i])
-        if not memory:
-            found.add(i)
-    return found
+    turns: list[list[int]] = []
+    before: Literal["summary"] | Role | None = None
+    for i, message in enumerate(messages):
+        role = _role(message) if summary_text(message) is None else "summary"
+        if before in (None, "summary") or role == "summary" or (role == "user" and before != "user"):
+            turns.append([])
+        turns[-1].append(i)
+        before = role
+    off = [turn for turn in turns if any(WITHOUT_MEMORY_KEY in extras_of(messages[i]) for i in turn)]
+    return {i for turn in (off if memory else [*off, *turns[-1:]]) for i in turn}
+
+
+def mark_of_newest_turn(messages: Sequence[BaseMessage]) -> dict[str, Any] | None:
+    """Return the update that marks the newest turn as one without memory; ``None`` where one of its messages is."""
+    newest = max(positions_without_memory(messages, memory=False), default=-1)
+    if newest < 0 or newest in positions_without_memory(messages, memory=True):
+        return None
+    return {"messages": [without_memory(messages[newest])]}
 
 
 def summary_text(message: BaseMessage) -> str | None:

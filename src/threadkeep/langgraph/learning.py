@@ -24,6 +24,7 @@ from threadkeep.errors import (
     StorageError,
 )
 from threadkeep.ids import ThreadId
+from threadkeep.langgraph.history import mark_of_newest_turn, positions_without_memory
 from threadkeep.langgraph.identity import (
     Participants,
     count_stored_input,
@@ -64,23 +65,27 @@ _WORK_READ: Final = 200
 class LearningMiddleware(ThreadkeepMiddleware):
     """Learns from each turn, too: a class of its own, because LangGraph makes a step of every ``after_agent``."""
 
-    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = self._tk.app.event_loop.run_sync(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
+    def after_agent(self, state: State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Record the turn for capture; it is durable when this returns. One without memory is marked in the state."""
+        if (work := self._capture(state, runtime)) is None:
+            return mark_of_newest_turn(state["messages"]) if is_memory_off(get_config()) else None
+        try:
+            receipt = self._tk.app.event_loop.run_sync(work)
+        except ClosedError as error:
+            receipt = self._not_recorded(error)
+        _tell_captured(receipt, runtime)
+        return None
 
-    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = await self._tk.app.event_loop.run(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
+    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Record the turn for capture; it is durable when this returns. One without memory is marked in the state."""
+        if (work := self._capture(state, runtime)) is None:
+            return mark_of_newest_turn(state["messages"]) if is_memory_off(get_config()) else None
+        try:
+            receipt = await self._tk.app.event_loop.run(work)
+        except ClosedError as error:
+            receipt = self._not_recorded(error)
+        _tell_captured(receipt, runtime)
+        return None
 
     def _release_after_run(self, turn: TurnContext, run: CurrentRun) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
@@ -100,7 +105,9 @@ class LearningMiddleware(ThreadkeepMiddleware):
             recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
         if self._experience is None:
             return recording
-        steps = work_steps(state["messages"][-_WORK_READ:])
+        newest = state["messages"][-_WORK_READ:]
+        off = positions_without_memory(newest, memory=True)
+        steps = work_steps([message for i, message in enumerate(newest) if i not in off])
         return self._with_experience(recording, turn, self._experience, steps)
 
     def _is_recorded(self, seen: RecalledTurn | None, config: Any) -> bool:

@@ -28,6 +28,7 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import checked_user
 from threadkeep.ids import ThreadId, short_digest
+from threadkeep.langgraph.history import answer_without_memory
 from threadkeep.langgraph.identity import (
     NamedOwner,
     afind_owner,
@@ -152,7 +153,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
             self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
-            return handler(request)
+            return answer_without_memory(handler(request))
         before = self._seen.get(turn)
         if before is not None and before.off:
             return handler(request)
@@ -178,7 +179,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
             await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
-            return await handler(request)
+            return answer_without_memory(await handler(request))
         before = self._seen.get(turn)
         if before is not None and before.off:
             return await handler(request)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,6 +24,7 @@ from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import (
     OURS,
     Counted,
+    answer_without_memory,
     asked,
     described,
     entries_of,
@@ -38,7 +39,6 @@ from threadkeep.langgraph.history import (
     summary_message,
     summary_text,
     to_spoken_messages,
-    without_memory,
 )
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
@@ -119,7 +119,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
                 raise
             seen = event_loop.run_sync(self._compaction.smaller(talk, seen))
             answer = handler(_showing(request, seen))
-        return _with_state(request, seen, answer if talk.memory else _without_memory(answer))
+        return _with_state(request, seen, answer if talk.memory else answer_without_memory(answer))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -134,7 +134,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
                 raise
             seen = await self._compaction.smaller(talk, seen)
             answer = await handler(_showing(request, seen))
-        return _with_state(request, seen, answer if talk.memory else _without_memory(answer))
+        return _with_state(request, seen, answer if talk.memory else answer_without_memory(answer))
 
     def _talk(self, request: ModelRequest[Any]) -> ModelCallContext:
         config = get_config()
@@ -188,11 +188,6 @@ def _hide_from_streams(messages: Sequence[BaseMessage]) -> None:
     for handler in handlers:
         if isinstance(handler, StreamMessagesHandler):
             handler.seen.update(message.id for message in messages if message.id is not None)
-
-
-def _without_memory(answer: ModelResponse[Any]) -> ModelResponse[Any]:
-    """Return *answer* with marked replies: the thread's summaries go to no other thread while they hold such words."""
-    return replace(answer, result=[without_memory(message) for message in answer.result])
 
 
 def _with_state(request: ModelRequest[Any], seen: History, answer: ModelResponse[Any]) -> Any:

@@ -26,6 +26,9 @@ INPUT_ROLES: Final[frozenset[Role]] = frozenset({"user", "agent"})
 SPEAKER_KEY: Final = "threadkeep_speaker"
 """The additional argument of a human message that names another speaker: ``agent``."""
 
+WITHOUT_MEMORY_KEY: Final = "threadkeep_without_memory"
+"""The additional argument of a thread's message that marks its turn as one without memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -36,11 +39,13 @@ class Message:
             agent asks over A2A; summaries and sub-agents' tasks are ``system``, whatever class carries them.
         text: Its text blocks, joined by line breaks.
         message_id: As the framework knows it, if it does.
+        memory: Whether the thread does not mark it as one of a turn without memory.
     """
 
     role: Role
     text: str
     message_id: MessageId | None = None
+    memory: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from pydantic import SecretStr
 
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
-from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, Message, Role, ToolCall, WorkStep
+from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, WITHOUT_MEMORY_KEY, Message, Role, ToolCall, WorkStep
 from threadkeep.models.cache import VectorCache
 from threadkeep.text.quoted import quoted_statements
 
@@ -373,7 +373,8 @@ class PlainMessages(Sequence[Message]):
             role = "system"
         # A file that is uploaded with a question is often a block of its own: a paragraph, and the question is another.
         text = _text_of(message.content, between="\n\n" if role in INPUT_ROLES else "\n")
-        made = self._made[place] = Message(role, text, MessageId(message.id) if message.id else None)
+        memory = not message.additional_kwargs or WITHOUT_MEMORY_KEY not in message.additional_kwargs
+        made = self._made[place] = Message(role, text, MessageId(message.id) if message.id else None, memory)
         return made
 
 
