@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/lg"
 
-router = APIRouter()
+router = APIRouter(prefix=PREFIX, include_in_schema=False)
 
 
 def mount(app: FastAPI, gateway: Gateway) -> None:
-    """Add the routes to *app*; they find the *gateway* in its state. Their schema is LangGraph's."""
+    """Add the routes to *app*, which shares them with others; they find the *gateway* in its state."""
     del gateway
-    for routes in (router, unsupported.router, assistants.router, threads.router, runs.router, store.router):
-        app.include_router(routes, prefix=PREFIX, include_in_schema=False)
+    app.router.routes.extend(router.routes)
 
 
 @router.get("/ok")
@@ -36,3 +35,7 @@ async def ok() -> dict[str, bool]:
 async def info() -> dict[str, Any]:
     """Tell what there is of LangGraph's API."""
     return {"version": threadkeep.__version__, "flags": {"assistants": True, "crons": False, "langsmith": False}}
+
+
+for _module in (unsupported, assistants, threads, runs, store):
+    router.include_router(_module.router)
