@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from a2a.server.events import Event
     from fastapi import FastAPI
     from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
 
     from threadkeep.gateway.app import Gateway
 
@@ -68,15 +69,24 @@ class A2aEndpoint(ProtectedResource):
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Answer requests inside the context."""
-        handler = GatewayRequests(self._gateway, self)
-        (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(self._gateway), enable_v0_3_compat=True)
-        self.app = route.app
-        try:
-            yield
-        finally:
-            self.app = None
-            await handler.aclose()
+        """Answer requests inside the context.
+
+        The first request makes what handles them: the SDK takes 20 ms to check the agent card.
+        """
+        async with AsyncExitStack() as stack:
+
+            async def answer_first(scope: Scope, receive: Receive, send: Send) -> None:
+                handler = GatewayRequests(self._gateway, self)
+                stack.push_async_callback(handler.aclose)
+                (route,) = create_jsonrpc_routes(handler, PATH, _CallContexts(self._gateway), enable_v0_3_compat=True)
+                self.app = route.app  # before anything is awaited: no other request comes here
+                await route.app(scope, receive, send)
+
+            self.app = answer_first
+            try:
+                yield
+            finally:
+                self.app = None
 
     async def card(self, request: Request) -> Response:
         """Return the agent card; it needs no user."""
