@@ -64,6 +64,39 @@ class TestPairs:
     def test_what_is_true_beside_it_is_not(self, older: str, newer: str):
         assert find_earlier(told(older, newer), cosines(2, 0.5)) == {}
 
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            (
+                "Production runs in Dublin.",
+                "Someone told me we should run production in Frankfurt, but it's just an idea.",
+            ),
+            ("My boss is Tom.", "Kofi said he wants to be my boss."),
+            ("We use Postgres.", "Maybe we should use MySQL one day."),
+            ("I'm training for the Chicago marathon.", "My sister is training for the Berlin marathon."),
+            ("My brother lives in Ghent.", "I live in Antwerp."),
+            ("I live in Rome.", "My cousin has just moved to Berlin."),
+            ("My colleague Anna leads the audit.", "My colleague Ben leads the migration."),
+            ("Staging is in Dublin.", "Production is in London."),
+        ],
+    )
+    def test_idea_and_statement_about_another_replace_nothing(self, older: str, newer: str):
+        """However near the two are."""
+        assert find_earlier(told(older, newer), cosines(2, 0.75)) == {}
+
+    @pytest.mark.parametrize(
+        ("older", "newer"),
+        [
+            ("I live in Leeds.", "I was thinking of York, but we decided to move to Hull."),
+            ("I drive a Fiat.", "My brother bought the Fiat from me."),
+            ("My colleague Anna leads the audit.", "My colleague Ben leads the audit instead of Anna."),
+            ("Anna is on call on weekdays.", "Ben is on call on weekdays."),
+            ("The office is in Delft.", "The office is in Breda."),
+        ],
+    )
+    def test_decision_and_new_holder_replace(self, older: str, newer: str):
+        assert find_earlier(told(older, newer), cosines(2, 0.75)) == {0: 1}
+
     def test_correction_is_distinguished_from_a_change(self):
         assert change_in("Sorry, I meant the blue one.") == "correction"
         assert change_in("We have switched to oat milk.") == "change"

@@ -25,7 +25,7 @@ from threadkeep.memories.models import ASKED, SAID, Memory, recallable
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in
 from threadkeep.search.query import asks_for_several
-from threadkeep.text.claims import FEATURES, compare, returns
+from threadkeep.text.claims import FEATURES, both_hold, compare, returns
 from threadkeep.text.ended_facts import ending_in, given_names, is_over, is_reunited
 from threadkeep.text.semantics import normalised
 from threadkeep.text.slots import slot_of
@@ -248,7 +248,8 @@ def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> I
 
 @lru_cache(maxsize=32_768)
 def _weight_of_words(newer: str, older: str) -> float:
-    return sum(map(mul, _OF_WORDS, compare(newer, older)))
+    """Return what the words add to the weight of a pair; no weight is enough where both hold."""
+    return -math.inf if both_hold(newer, older) else sum(map(mul, _OF_WORDS, compare(newer, older)))
 
 
 def _needed(turns: int) -> float:

@@ -413,6 +413,87 @@ def compare(newer: str, older: str) -> tuple[float, ...]:
     )
 
 
+_CONSIDERED: Final = re.compile(
+    r"""(?ix)\b(?:just|only|merely)\ an?\ (?:idea|thought|suggestion|proposal|rumou?r|option)\b
+      | \b(?:said|says|told\ (?:me|us)|suggests?|suggested|thinks|thought|proposes?|proposed|mentioned|argued|hopes|wishes)\b[^.!?;]{0,40}?\b(?:should|could|might|ought\ to|wants?\ to|wanted\ to|would\ (?:like|love|prefer))\b
+      | ^(?:maybe|perhaps|possibly)\b[^.!?;]{0,20}?\b(?:should|could|might|will|would|we'll|i'll)\b
+      | \b(?:i|we)(?:'m|'re|\ am|\ are|\ was|\ were|'ve\ been|\ have\ been)?\ (?:just\ |only\ |still\ |also\ )*(?:thinking\ (?:about|of)|considering|consider|toying\ with|tempted\ to|wondering\ (?:about|whether|if)|debating|discussing|dreaming\ of)\b
+      | \b(?:i|we)\ (?:might|could|should)\ (?!have\b) | \b(?:i|we)(?:'d|\ would)\ (?:love|like)\ to\b"""
+)
+_DECIDED: Final = re.compile(
+    r"(?i)\b(?:decid\w+|ended up|settled|went (?:with|for)|chose|instead|after all|in the end|agreed|so (?:we|i)(?:'m|'re|'ve|'ll)?|now)\b"
+)
+_ONLY_ONE: Final = words("mother father grandmother grandfather wife husband partner boss parents")
+"""Of these a user speaks of one at a time, and of a new one under another name."""
+_POSSESSIVES: Final = words(
+    "my our mein meine unser unsere mon ma notre mi mis nuestro nuestra meu minha nosso nossa mio mia"
+)
+_OF_SPEAKER: Final = _SPEAKER | words("me us myself ourselves mich mir uns moi nous mim")
+_HEAD: Final = 4
+_ABOUT_A_THING: Final = re.compile(
+    r"(?i)^(?:(?:the|my|our)\ )?(?P<subject>[^,.;:!?]{2,40}?)\ (?P<verb>is|are|runs?|lives?|sits?|uses?|has|costs?|starts?|begins?|ends?|leaves?|opens?|closes?|works?)\ (?P<value>.+)$"
+)
+_NO_THING: Final = words("i we he she it they you this that these those there here who which what")
+
+
+@lru_cache(maxsize=4096)
+def only_considers(text: str) -> bool:
+    """Return whether *text* only considers or wishes something, such as ``Someone said we should move it``."""
+    said = straight(text)[:MAX_CHARACTERS]
+    return _DECIDED.search(said) is None and all(map(_CONSIDERED.search, SENTENCE.split(said)))
+
+
+def both_hold(newer: str, older: str) -> bool:
+    """Return whether *newer* leaves *older* true, however near they are.
+
+    It only considers something, or the two are about different people, or say different values of different things.
+    """
+    if only_considers(newer):
+        return True
+    new, old = parse_claim(newer), parse_claim(older)
+    is_change = new.change or new.correction
+    people = _person_in(new, newer), _person_in(old, older)
+    if None not in people and people[0] != people[1] and not (is_change and new.stems & old.stems & new.definite):
+        return True
+    for relative, name in old.relative_names.items():
+        other = new.relative_names.get(relative, name)
+        if other != name and relative not in _ONLY_ONE and name.casefold() not in new.words:
+            return True
+    return not is_change and _are_different_things(newer, older)
+
+
+def _person_in(claim: Claim, text: str) -> str | None:
+    """Return of whom alone *text* tells: a relative, or, as an empty text, the speaker; ``None``: not certain."""
+    spoken = [word.casefold() for word in _WORD.findall(straight(text)[:MAX_CHARACTERS])]
+    if not spoken:
+        return None
+    if spoken[0] in _SPEAKER:
+        return None if claim.relatives else ""
+    if spoken[0] not in _POSSESSIVES or not _OF_SPEAKER.isdisjoint(spoken):
+        return None
+    relative = next((_RELATIVES[word] for word in spoken[1:_HEAD] if word in _RELATIVES), None)
+    return None if relative == "boss" else relative
+
+
+def _are_different_things(newer: str, older: str) -> bool:
+    """Return whether two statements of one form name different things and different values of them."""
+    new, old = _ABOUT_A_THING.match(straight(newer)), _ABOUT_A_THING.match(straight(older))
+    if not new or not old or new["verb"].casefold().rstrip("s") != old["verb"].casefold().rstrip("s"):
+        return False
+    subject, other = (_content(found["subject"]) for found in (new, old))
+    value, other_value = (_content(found["value"]) for found in (new, old))
+    if not subject or not other or subject & (other | other_value) or other & value:
+        return False
+    return bool(value - other_value and other_value - value)
+
+
+def _content(text: str) -> frozenset[str]:
+    spoken = {word.casefold() for word in _WORD.findall(text)}
+    return (
+        frozenset() if spoken & _NO_THING else frozenset(spoken - _FUNCTION).union(*map(tokenise, spoken - _FUNCTION))
+    )
+
+
 def _names(sentences: list[list[str]]) -> Iterator[str]:
     """Yield the names, in small letters."""
     for sentence in sentences:
