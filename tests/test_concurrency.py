@@ -21,7 +21,7 @@ from threadkeep.concurrency import (
     current_priority,
     queued,
 )
-from threadkeep.errors import OverloadedError
+from threadkeep.errors import OverloadedError, StorageUnavailableError
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -32,6 +32,12 @@ async def value_after(event: asyncio.Event) -> str:
     with asking():
         await event.wait()
     return "done"
+
+
+def recall_time(budget: TimeoutBudget) -> timedelta:
+    """Return how long a recall may take that would take an hour."""
+    with budget.for_recall(HOUR) as (allowed, _):
+        return allowed
 
 
 async def assert_gives_up(waiting: asyncio.Task[object]) -> None:
@@ -118,56 +124,99 @@ class TestWait:
     async def test_recall_is_given_a_little_while_something_hangs(self) -> None:
         """And all of its time otherwise."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()
-        assert patience.for_recall(HOUR) == (HOUR, None)
+        assert recall_time(patience) == HOUR
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
 
-        allowed, longest = patience.for_recall(HOUR)
-        assert allowed < timedelta(seconds=1)
-        assert longest is not None
-        assert longest < timedelta(seconds=1)
-        assert patience.for_recall(MOMENT)[0] == MOMENT
+        assert recall_time(patience) < timedelta(seconds=1)
+        with patience.for_recall(MOMENT) as (allowed, _):
+            assert allowed == MOMENT
 
         event.set()
         await patience.settle(HOUR)
-        assert patience.for_recall(HOUR) == (HOUR, None)
+        assert recall_time(patience) == HOUR
 
-    async def test_one_caller_finds_out_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After a while it waits its whole time, though the old call never answered; the others still do not."""
-        now = time.monotonic()
-        patience, event, answer = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
-        with pytest.raises(TimeoutError):
-            await patience.wait(value_after(event))
-        monkeypatch.setattr(time, "monotonic", lambda: now + MINUTE.total_seconds())
-
-        probe = asyncio.create_task(patience.wait(value_after(answer), timeout=HOUR))
-        await asyncio.sleep(0)
-        assert patience.for_recall(HOUR)[0] < timedelta(seconds=1)
-        monkeypatch.undo()
-        with pytest.raises(TimeoutError):
-            await patience.wait(value_after(event), timeout=HOUR)
-        assert not probe.done()
-        answer.set()
-        assert await probe == "done"
-
-        assert patience.for_recall(HOUR) == (HOUR, None)
-        event.set()
-        await patience.settle(HOUR)
-
-    async def test_recall_may_be_the_one_that_finds_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It waits its time as the first wait of a turn does, once."""
-        now = time.monotonic()
+    async def test_recall_ends_soon_after_a_call_was_given_up(self) -> None:
+        """It began before that, and learns then that the storage does not answer."""
         patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+
+        async def recall() -> str:
+            with patience.for_recall(HOUR) as (_, limit):
+                async with limit:
+                    return await value_after(event)
+
+        recalling = asyncio.create_task(recall())
+        await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
-        monkeypatch.setattr(time, "monotonic", lambda: now + MINUTE.total_seconds())
-
-        assert patience.for_recall(HOUR) == (0.6 * HOUR, None)
-        assert patience.for_recall(HOUR)[0] < timedelta(seconds=1)
-
-        monkeypatch.undo()
+        await assert_gives_up(recalling)
         event.set()
         await patience.settle(HOUR)
+
+    async def test_one_call_finds_out_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a while, though the old call never answered; its caller waits no longer than the others."""
+        monkeypatch.setattr("threadkeep.concurrency._AGAIN_SECONDS", 0.0)
+        patience, event, answer = TimeoutBudget(MINUTE), asyncio.Event(), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event), timeout=MOMENT)
+
+        await assert_gives_up(asyncio.create_task(patience.wait(value_after(answer))))
+        assert recall_time(patience) < timedelta(seconds=1)
+        answer.set()
+        await asyncio.sleep(0.01)
+
+        assert recall_time(patience) == HOUR
+        event.set()
+        await patience.settle(HOUR)
+
+    @pytest.mark.parametrize("error", [StorageUnavailableError("It is away."), TimeoutError()])
+    async def test_a_call_without_an_answer_finds_nothing_out(
+        self, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        monkeypatch.setattr("threadkeep.concurrency._AGAIN_SECONDS", 0.0)
+        patience, event = TimeoutBudget(MINUTE), asyncio.Event()
+
+        async def fail() -> None:
+            raise error
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event), timeout=MOMENT)
+        with pytest.raises(type(error)):
+            await patience.wait(fail())
+
+        assert recall_time(patience) < timedelta(seconds=1)
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_a_late_answer_finds_nothing_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Callers would wait in vain for the next one."""
+        monkeypatch.setattr("threadkeep.concurrency._AGAIN_SECONDS", 0.0)
+        patience, event, answer = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
+        for waited_for in (event, answer):
+            with pytest.raises(TimeoutError):
+                await patience.wait(value_after(waited_for))
+        answer.set()
+        await asyncio.sleep(0.01)
+
+        assert recall_time(patience) < timedelta(seconds=1)
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_work_that_no_caller_waits_for_goes_last(self) -> None:
+        """A storage that is back answers the turns in progress first."""
+        patience, event, priorities = TimeoutBudget(MOMENT), asyncio.Event(), list[Priority]()
+
+        async def work() -> None:
+            priorities.append(current_priority.get())
+            await value_after(event)
+            priorities.append(current_priority.get())
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(work())
+        event.set()
+        await patience.settle(HOUR)
+
+        assert priorities == [Priority.RECALL, Priority.LEARNING]
 
     async def test_a_queue_that_moves_keeps_no_caller_while_something_hangs(self) -> None:
         """A storage that is back answers first what has waited for it; the turn does not wait for its own call."""
@@ -191,17 +240,6 @@ class TestWait:
         await asyncio.sleep(0)
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
-        await assert_gives_up(waiting)
-        event.set()
-        await patience.settle(HOUR)
-
-    async def test_a_long_wait_is_never_the_one_that_finds_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A turn would wait for longer than it may, every few seconds."""
-        monkeypatch.setattr("threadkeep.concurrency._AGAIN_SECONDS", 0.0)
-        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
-        with pytest.raises(TimeoutError):
-            await patience.wait(value_after(event))
-        waiting = asyncio.create_task(patience.wait(value_after(event), timeout=HOUR, least=MOMENT))
         await assert_gives_up(waiting)
         event.set()
         await patience.settle(HOUR)

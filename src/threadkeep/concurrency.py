@@ -22,6 +22,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, final
 
@@ -441,7 +442,7 @@ _LATE_RECALL_SECONDS: Final = 0.2
 """After so long by the clock such waits end: a storage that is back answers first what has waited for it."""
 
 _AGAIN_SECONDS: Final = 5.0
-"""After so long one caller waits the full time-out again, though the old call never answered."""
+"""After so long one call finds out for all whether the storage answers again, though the old call never did."""
 
 
 LEAST_WAIT: Final = timedelta(seconds=0.1)
@@ -452,7 +453,9 @@ class TimeoutBudget:
     """Shares one timeout among a turn's waits; work that is not waited for runs to its end.
 
     While work hangs that was not waited for, all other callers wait hardly at all: the turn of the first ones has
-    waited long enough, and later ones would wait in vain. Callers may be on several event loops.
+    waited long enough, and later ones would wait in vain. One call in five seconds is a probe: its caller waits no
+    longer than the others, and if it has an answer within the full timeout, callers wait for the storage again.
+    Callers may be on several event loops.
 
     Args:
         timeout: How long to wait while no earlier work hangs.
@@ -485,9 +488,10 @@ class TimeoutBudget:
         task.add_done_callback(self._ended)
         self._running.add(task)  # the loop itself would forget it
         seconds, others = _FIRST * (timeout or self._timeout).total_seconds(), len(self._hanging)
-        probes = others > 0 and not least and self._is_probe()  # it would wait for longer than a turn may
         longest: float | None = None
-        if others and not probes:
+        if others:
+            if self._is_probe():
+                task.add_done_callback(partial(self._judge, answers, seconds))
             seconds = min(seconds, max(_SHORT_SECONDS / others, least.total_seconds()))
             longest = max(_LATE_SECONDS, least.total_seconds())
         limit = AnswerTimeout(seconds, answers, longest=longest)
@@ -504,25 +508,30 @@ class TimeoutBudget:
             self._hanging.add(task)
             for patient, rest in [*self._patient.items()]:
                 patient.shorten(rest)
+            context.run(current_priority.set, Priority.LEARNING)  # what no caller waits for goes last
             raise
         finally:
             self._patient.pop(limit, None)
-        if probes:
-            self._hanging.clear()
         return result
 
-    def for_recall(self, timeout: timedelta | None) -> tuple[timedelta, timedelta | None]:
-        """Return how long recall may take, by default the usual timeout, or a little while something hangs.
+    @contextmanager
+    def for_recall(self, timeout: timedelta | None) -> Generator[tuple[timedelta, AnswerTimeout]]:
+        """Return how long a recall in this block may take, and what ends it.
 
-        Returns:
-            The timeout of its answers; and how long it may take by the clock, ``None``: as long as it waits for others.
+        Args:
+            timeout: How long, by default the usual timeout; only a little while other work hangs, or from when it does.
         """
         allowed = self._timeout if timeout is None else timeout
-        if not self._hanging:
-            return allowed, None
-        if self._is_probe():
-            return _FIRST * allowed, None
-        return min(allowed, timedelta(seconds=_RECALL_SECONDS)), timedelta(seconds=_LATE_RECALL_SECONDS)
+        if self._hanging:
+            allowed = min(allowed, timedelta(seconds=_RECALL_SECONDS))
+            yield allowed, AnswerTimeout(allowed.total_seconds(), longest=_LATE_RECALL_SECONDS)
+            return
+        limit = AnswerTimeout(allowed.total_seconds())
+        self._patient[limit] = _RECALL_SECONDS
+        try:
+            yield allowed, limit
+        finally:
+            del self._patient[limit]
 
     async def settle(self, timeout: timedelta) -> None:
         """Wait for the work of this event loop that was not waited for, *timeout* at most."""
@@ -531,12 +540,18 @@ class TimeoutBudget:
             await asyncio.wait(running, timeout=timeout.total_seconds())
 
     def _is_probe(self) -> bool:
-        """Return whether a caller waits as if nothing hung, and finds out for all others; one does every 5 seconds."""
+        """Return whether a call finds out for all others whether the storage answers; one does every 5 seconds."""
         now = time.monotonic()
         if now < self._again_at:
             return False
         self._again_at = now + _AGAIN_SECONDS
         return True
+
+    def _judge(self, answers: AnswerTime, seconds: float, probe: asyncio.Future[Any]) -> None:
+        """Let callers wait again if *probe* got an answer, and *answers* says that it took no longer than *seconds*."""
+        silent = probe.cancelled() or isinstance(probe.exception(), StorageUnavailableError | TimeoutError)
+        if not silent and answers.spent <= seconds:
+            self._hanging.clear()
 
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._running.discard(task)

@@ -347,8 +347,8 @@ class Container:
         if services.recalls.needs_loading(request):
             with suppress(TimeoutError):  # it goes on, and this turn has no profile
                 await self.loading_budget.wait(services.recalls.load())
-        request.timeout, request.longest = self.timeout_budget.for_recall(request.timeout)
-        return await services.recalls.run(request)
+        with self.timeout_budget.for_recall(request.timeout) as (request.timeout, request.limit):
+            return await services.recalls.run(request)
 
     def _record(self, recall: Recall, recorded: Recording, *, since: float) -> None:
         self.telemetry.measure("recall.seconds", time.monotonic() - since)

@@ -203,7 +203,8 @@ class CaptureService:
         if not turns:
             return Receipt("nothing")
         began = time.monotonic()
-        current_priority.set(Priority.RECORD)
+        if current_priority.get() is not Priority.LEARNING:  # no turn waits for it any more
+            current_priority.set(Priority.RECORD)
         until = self._queue.outbox.lease_ends if mine or self._queue.may_lease() else None
         begun = epoch or (await self._storage.position(owner.partition)).epoch
         current = begun

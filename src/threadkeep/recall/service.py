@@ -134,7 +134,7 @@ class RecallRequest:
         max_episodes: At most so many episodes.
         timeout: How long recall may take; ``None``: as long as the budget of the application's turns says.
         read_scopes: Shared scopes that are read beside the owner's memory; granted by the application.
-        longest: How long recall may take by the clock, with the queues of this process; ``None``: they do not count.
+        limit: Ends the recall; ``None``: its timeout does.
 
     Raises:
         OwnerRequiredError: *owner* is ``None``.
@@ -151,7 +151,7 @@ class RecallRequest:
     max_episodes: int | None = None
     timeout: timedelta | None = None
     read_scopes: tuple[Owner, ...] = ()
-    longest: timedelta | None = None
+    limit: AnswerTimeout | None = None
     _query: Query | None = None
 
     def __post_init__(self) -> None:
@@ -170,11 +170,6 @@ class RecallRequest:
     def seconds(self) -> float:
         """The timeout in seconds."""
         return (DEFAULT_TIMEOUT if self.timeout is None else self.timeout).total_seconds()
-
-    @property
-    def longest_seconds(self) -> float | None:
-        """:attr:`longest` in seconds."""
-        return None if self.longest is None else self.longest.total_seconds()
 
     @cached_property
     def shown(self) -> frozenset[str]:
@@ -265,7 +260,7 @@ class RecallService:
         progress = _Progress(select=lambda: packer_for(_block(request, None)))
         try:
             progress.until = asyncio.get_running_loop().time() + request.seconds
-            async with AnswerTimeout(request.seconds, longest=request.longest_seconds):
+            async with request.limit or AnswerTimeout(request.seconds):
                 if request.read_scopes and self._scopes is not None:
                     await self._scopes().require(request.read_scopes)
                 packer = await self._filled(request, progress)
