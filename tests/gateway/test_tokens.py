@@ -299,6 +299,33 @@ class TestKeys:
         assert (ready.status_code, ready.json()["ready"]) == (200, True)
         assert kept.status_code == 200
 
+    async def test_a_key_that_cannot_be_looked_up(
+        self, token_gateway: GatewayWorld, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The token may be good: it gets 503, and the issuer is named; what the known keys sign goes on."""
+        monkeypatch.setattr(issuers, "REFETCH_SECONDS", 0.0)
+        known = provider.headers()
+        async with httpx.AsyncClient(base_url=token_gateway.origin) as client:
+            assert (await client.get("/api/threads", headers=known)).status_code == 200
+            provider.down = True
+            provider.rotate("key-2", keep=True)
+            refused = await client.get("/api/threads", headers=provider.headers())
+            goes_on = await client.get("/api/threads", headers=known)
+            named = await client.get("/readyz")
+            provider.down = False
+            accepted = await client.get("/api/threads", headers=provider.headers())
+            unnamed = await client.get("/readyz")
+            unknown = provider.sign(provider.claims(), {"kid": "unknown"})
+            denied = await client.get("/api/threads", headers={"Authorization": f"Bearer {unknown}"})
+
+        assert (refused.status_code, refused.json()["code"]) == (503, "issuer_unavailable")
+        assert int(refused.headers["retry-after"]) > 0
+        assert goes_on.status_code == 200
+        assert (named.status_code, named.json()["unreachable_issuers"]) == (200, [provider.origin])
+        assert accepted.status_code == 200
+        assert unnamed.json()["unreachable_issuers"] == []
+        assert denied.status_code == 401
+
 
 class TestSettings:
     @pytest.mark.parametrize(

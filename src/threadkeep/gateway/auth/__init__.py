@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastapi import Request
@@ -16,7 +17,7 @@ from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
     from threadkeep.gateway.app import Gateway
-    from threadkeep.gateway.auth.issuers import TokenVerifier
+    from threadkeep.gateway.auth.issuers import Issuer, TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
 
 __all__ = [
@@ -177,15 +178,13 @@ class TokenAuthentication:
             return None
 
 
-async def check_issuers(authenticate: Authenticate) -> dict[str, bool]:
-    """Return whether there are keys of each issuer; missing ones are fetched, at most once in 30 seconds."""
+async def check_issuers(authenticate: Authenticate) -> Sequence[Issuer]:
+    """Return the issuers; keys that are missing or old are fetched, at most once in 30 seconds."""
     if not isinstance(authenticate, TokenAuthentication):
-        return {}
-    issuers = authenticate.verifier.issuers.values()
-    for issuer in issuers:
-        if not issuer.reachable:
-            await issuer.refresh()
-    return {issuer.url: issuer.reachable for issuer in issuers}
+        return ()
+    issuers = [*authenticate.verifier.issuers.values()]
+    await asyncio.gather(*(issuer.check() for issuer in issuers))
+    return issuers
 
 
 def authentication(settings: GatewaySettings) -> Authenticate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import math
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -50,12 +51,18 @@ class Issuer:
         self._keys: dict[str | None, Any] | None = None
         self._fetching: asyncio.Task[None] | None = None
         self._fetched = self._tried = 0.0
+        self._failed = False
         self._metadata: Mapping[str, Any] | None = None
 
     @property
-    def reachable(self) -> bool:
-        """Whether there are keys of it."""
+    def has_keys(self) -> bool:
+        """Whether there are keys of it, and so tokens are verified."""
         return self._keys is not None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the last fetch of its keys succeeded."""
+        return self._keys is not None and not self._failed
 
     async def metadata(self) -> Mapping[str, Any]:
         """Return the metadata that discovery found.
@@ -66,7 +73,7 @@ class Issuer:
         if self._metadata is None:
             await self.refresh()
         if self._metadata is None:
-            raise _unavailable()
+            raise self._unavailable()
         return self._metadata
 
     async def key(self, key_id: str | None) -> Any:
@@ -74,16 +81,15 @@ class Issuer:
 
         Raises:
             InvalidTokenError: There is no such key.
-            ProblemError: The issuer is unreachable, and there are no keys of it.
+            ProblemError: The issuer is unreachable, and the key is not known.
         """
-        now = asyncio.get_running_loop().time()
-        if self._keys is None or now - self._fetched > KEYS_SECONDS:
+        if self._is_due():
             await self.refresh()
         if (key := self._find(key_id)) is None:
             await self.refresh()
             key = self._find(key_id)
-        if self._keys is None:
-            raise _unavailable()
+        if key is None and not self.reachable:
+            raise self._unavailable()
         if key is None:
             msg = "The issuer has no such key."
             raise InvalidTokenError(msg)
@@ -91,12 +97,31 @@ class Issuer:
 
     async def refresh(self) -> None:
         """Fetch the keys, unless that was tried in the last 30 seconds; calls at the same time share one fetch."""
-        if self._fetching is None:
-            now = asyncio.get_running_loop().time()
-            if self._tried and now - self._tried < REFETCH_SECONDS:
-                return
+        if (fetching := self._begin_fetch()) is not None:
+            await asyncio.shield(fetching)
+
+    async def check(self) -> None:
+        """Fetch the keys if they are missing, old, or were not fetched the last time; with keys, without waiting."""
+        if not self.has_keys:
+            await self.refresh()
+        elif self._failed or self._is_due():
+            self._begin_fetch()
+
+    def _begin_fetch(self) -> asyncio.Task[None] | None:
+        if self._fetching is None and self._seconds_to_fetch() <= 0:
             self._fetching = asyncio.create_task(self._fetch())
-        await asyncio.shield(self._fetching)
+        return self._fetching
+
+    def _seconds_to_fetch(self) -> float:
+        """Return in how many seconds the keys may be fetched again."""
+        return self._tried + REFETCH_SECONDS - asyncio.get_running_loop().time() if self._tried else 0.0
+
+    def _is_due(self) -> bool:
+        return self._keys is None or asyncio.get_running_loop().time() - self._fetched > KEYS_SECONDS
+
+    def _unavailable(self) -> ProblemError:
+        detail, seconds = "The issuer of the token is unreachable; try again.", math.ceil(self._seconds_to_fetch())
+        return ProblemError(503, "issuer_unavailable", detail, retry_after=max(1, seconds))
 
     def _find(self, key_id: str | None) -> Any:
         keys = self._keys or {}
@@ -108,7 +133,9 @@ class Issuer:
         try:
             self._metadata, self._keys = await self._discover()
             self._fetched = asyncio.get_running_loop().time()
+            self._failed = False
         except (httpx.HTTPError, httpx.InvalidURL, JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
+            self._failed = True
             log.warning("The issuer %s is unreachable, or its keys are invalid: %s", self.url, error)
         finally:
             self._tried = asyncio.get_running_loop().time()
@@ -152,7 +179,7 @@ class TokenVerifier:
 
         Raises:
             InvalidTokenError: The token is invalid.
-            ProblemError: The issuer is unreachable, and there are no keys of it.
+            ProblemError: The issuer is unreachable, and the key of the token is not known.
         """
         settings = self._settings
         claims = await self.verify_claims(token, audience=settings.audience or "")
@@ -243,7 +270,3 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _unavailable() -> ProblemError:
-    return ProblemError(503, "issuer_unavailable", "The issuer of the token is unreachable; try again.", retry_after=5)

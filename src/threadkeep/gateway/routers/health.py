@@ -34,7 +34,8 @@ class ReadyBody(BaseModel):
         stopping: Whether the process got a signal to stop: it begins no run any more.
         storage: ``ok``, or the code of the error of the memories' or the threads' storage.
         degraded: What works less well, such as ``embedder``.
-        unreachable_issuers: The issuers without keys; their tokens get status 503.
+        unreachable_issuers: The issuers that the keys could not be fetched from the last time. Without earlier keys
+            all their tokens get status 503, and the process is not ready.
     """
 
     ready: bool
@@ -52,18 +53,18 @@ async def show_health() -> HealthBody:
 
 @router.get("/readyz", responses={503: {"model": ReadyBody}})
 async def show_readiness(request: Request, response: Response) -> ReadyBody:
-    """Return whether requests are answered: the storage and the issuers are reachable; otherwise status 503."""
+    """Return whether requests are answered: the storage answers, and each issuer's keys are there; else status 503."""
     gateway: Gateway = request.app.state.gateway
     monitor = gateway.monitor
     issuers = await check_issuers(gateway.authenticate)
-    unreachable = [url for url, reachable in issuers.items() if not reachable]
+    with_keys = all(issuer.has_keys for issuer in issuers)
     stopping, error = gateway.runs.draining, monitor.error
-    ready = error is None and monitor.degraded is not None and not unreachable and not stopping
+    ready = error is None and monitor.degraded is not None and with_keys and not stopping
     response.status_code = 200 if ready else 503
     return ReadyBody(
         ready=ready,
         stopping=stopping,
         storage=error or "ok",
         degraded=[EMBEDDER] if monitor.degraded is None else [*monitor.degraded],
-        unreachable_issuers=unreachable,
+        unreachable_issuers=[issuer.url for issuer in issuers if not issuer.reachable],
     )

@@ -187,8 +187,8 @@ async def retry_owned_queue(body: RetryTurnsBody, request: Request, principal: A
 
 async def _issuers(gateway: Gateway) -> list[PartBody]:
     issuers = await check_issuers(gateway.authenticate)
-    errors = {url: None if reachable else _UNREACHABLE for url, reachable in issuers.items()}
-    return [PartBody(part="issuer", name=url, error=error, milliseconds=None) for url, error in errors.items()]
+    errors = [(issuer.url, None if issuer.reachable else _UNREACHABLE) for issuer in issuers]
+    return [PartBody(part="issuer", name=url, error=error, milliseconds=None) for url, error in errors]
 
 
 async def _growth(gateway: Gateway) -> list[SampleBody]:
