@@ -83,6 +83,26 @@ class TestTwoUsers:
         monkeypatch.setenv("THREADKEEP_MIGRATE", "check")
         assert migrate(monkeypatch, running, None, "--check").exit_code == 0
 
+    def test_a_user_that_may_make_no_table_learns_which_variable_to_set(
+        self, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(StorageDeniedError, match=f"set {OWNER}"):
+            migrate(monkeypatch, make_user(postgres_url, create=False), None)
+
+    def test_a_user_that_may_change_no_table_learns_which_variable_to_set(
+        self, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ):
+        """The tables are of an earlier version, and another user's."""
+        monkeypatch.chdir(tmp_path)
+        running = make_user(postgres_url, create=False)
+        make_version_1(postgres_url)
+        run(postgres_url, f'GRANT USAGE ON SCHEMA threadkeep TO "{user_of(running)}"')
+        run(postgres_url, f'GRANT SELECT ON ALL TABLES IN SCHEMA threadkeep TO "{user_of(running)}"')
+
+        with pytest.raises(StorageDeniedError, match=f"set {OWNER}"):
+            migrate(monkeypatch, running, None)
+
     async def test_a_storage_says_who_it_is_and_how_clocks_differ(self, postgres_url: str):
         """A superuser bypasses row-level security; a frozen clock is behind the server's."""
         async with connected(postgres_url, clock=FrozenClock()) as storage:

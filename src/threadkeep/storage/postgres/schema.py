@@ -213,8 +213,15 @@ class PostgresSchema:
             state = await self.inspect(connection)
             if not state.tables:
                 await self._make(connection, state)
-            for migration in await self._pending(connection, state):
-                await self._apply(connection, migration)
+            try:
+                for migration in await self._pending(connection, state):
+                    await self._apply(connection, migration)
+            except errors.InsufficientPrivilege as error:
+                msg = (
+                    f'{self._where} does not let "{state.user}" migrate the tables ({error.diag.message_primary}); set '
+                    "THREADKEEP_MIGRATION_POSTGRES_DSN to the URL of their owner, and run threadkeep migrate."
+                )
+                raise StorageDeniedError(msg, server=self._where) from error
             state = await self.inspect(connection)
             if state.can_create_roles:
                 await self._make_roles(connection, state)
@@ -231,8 +238,9 @@ class PostgresSchema:
                 await connection.execute(SQL["made"], (self._code, "base", self._code))
         except errors.InsufficientPrivilege as error:
             msg = (
-                f"{self._where} does not let this user make tables ({error.diag.message_primary}); run as its "
-                f'administrator: CREATE SCHEMA threadkeep AUTHORIZATION "{state.user}"'
+                f'{self._where} does not let "{state.user}" make tables ({error.diag.message_primary}); set '
+                "THREADKEEP_MIGRATION_POSTGRES_DSN to the URL of a user that may, and run threadkeep migrate, or run "
+                f'as an administrator: CREATE SCHEMA threadkeep AUTHORIZATION "{state.user}"'
             )
             raise StorageDeniedError(msg, server=self._where) from error
 
