@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin
 
 import platformdirs
 from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
@@ -286,17 +286,30 @@ class Resolved:
     description: str
 
 
-def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -> list[Resolved]:
-    """Return every setting with its value and its origin; those that are not the defaults come first."""
-    in_force = settings.variables_in_force(environment)
+def resolved(settings: Settings, *others: BaseSettings) -> list[Resolved]:
+    """Return every setting with its value and its origin; those that are not the defaults come first.
+
+    Args:
+        settings: The settings of the library.
+        others: Further settings from the same environment, such as the gateway's.
+    """
+    in_force = settings.variables_in_force(None)
     rows: list[Resolved] = []
-    for name, field in Settings.model_fields.items():
-        variables = _variables(name)
-        value = getattr(settings, name)
-        origin = _set_by(name, in_force) or ("given" if name in settings.model_fields_set else "default")
-        text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
-        rows.append(Resolved(variables[0], text, origin, field.description or ""))
+    for each in (settings, *others):
+        kind = type(each)
+        for name, field in kind.model_fields.items():
+            value = getattr(each, name)
+            origin = _set_by(name, in_force, kind) or ("given" if name in each.model_fields_set else "default")
+            rows.append(Resolved(variables_of(kind, name)[0], _shown(value), origin, field.description or ""))
     return sorted(rows, key=lambda row: row.origin == "default")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr):
+        return "********"
+    return ",".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
 
 
 def disable_onnxruntime_telemetry() -> None:
@@ -467,10 +480,9 @@ def _variables(field: str) -> tuple[str, ...]:
     return variables_of(Settings, field)
 
 
-def _set_by(field: str, in_force: Mapping[str, str | None]) -> str | None:
-    files = secret_file_variables(Settings)
-    names = [name for variable in _variables(field) for name in (variable, f"{variable}_FILE")]
-    own = _variables(field)
+def _set_by(field: str, in_force: Mapping[str, str | None], settings: type[BaseSettings] = Settings) -> str | None:
+    files, own = secret_file_variables(settings), variables_of(settings, field)
+    names = [name for variable in own for name in (variable, f"{variable}_FILE")]
     return next((name for name in names if (name in own or name in files) and in_force.get(name)), None)
 
 

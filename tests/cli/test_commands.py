@@ -433,6 +433,30 @@ class TestDoctor:
         assert "hunter2" not in told.output
         assert "********" in told.output
 
+    def test_settings_of_the_gateway_are_listed(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        """With where they come from; a secret is masked."""
+        monkeypatch.setenv("THREADKEEP_ISSUERS", "https://a.example,https://b.example")
+        monkeypatch.setenv("THREADKEEP_CLIENT_SECRET", "hunter2")
+        (folder / ".env").write_text("THREADKEEP_MAX_RUNS=7\n")
+
+        settings = {row["variable"]: row for row in json.loads(run("doctor", "--json").stdout)["settings"]}
+
+        assert settings["THREADKEEP_ISSUERS"]["value"] == "https://a.example,https://b.example"
+        assert settings["THREADKEEP_CLIENT_SECRET"]["value"] == "********"
+        assert (settings["THREADKEEP_MAX_RUNS"]["value"], settings["THREADKEEP_MAX_RUNS"]["origin"]) == (
+            "7",
+            "THREADKEEP_MAX_RUNS",
+        )
+        assert settings["THREADKEEP_DRAIN_SECONDS"]["origin"] == "default"
+
+    def test_invalid_settings_of_the_gateway_are_broken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("THREADKEEP_MAX_RUNS", "many")
+
+        told = run("doctor")
+
+        assert told.exit_code == 1
+        assert "THREADKEEP_MAX_RUNS" in told.output
+
     def test_a_misspelled_setting_is_named(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         """In the environment and in `.env`, also one of the gateway; what resembles no setting is left alone."""
         monkeypatch.setenv("THREADKEEP_RECAL_TIMEOUT_MS", "9")

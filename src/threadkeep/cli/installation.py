@@ -334,18 +334,22 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Check the installation: settings and where they came from, storage, embedder, model.
+    """Check the installation: settings, also the gateway's, and where they came from, storage, embedder, model.
 
     The exit code is 1 if something is broken.
     """
     from threadkeep.process_state import list_data_flows
 
     wanted = load_settings(data_dir)
+    gateway, checks = _gateway_settings()
     with open_memory(data_dir, settings=settings_of_existing(wanted)) as tk:
+        checks = [*_checks(tk, wanted, measure=measure), *checks]
+        if service and gateway is not None:
+            checks += _service_checks(tk, wanted, gateway)
         report = {
-            "checks": [*_checks(tk, wanted, measure=measure), *(_service_checks(tk, wanted) if service else ())],
+            "checks": checks,
             "data_flows": list_data_flows(tk.app),
-            "settings": _settings(wanted),
+            "settings": _settings(wanted, gateway),
         }
     healthy = all(row["state"] != "broken" for row in report["checks"])
     if json:
@@ -428,14 +432,12 @@ def _misspelled(settings: Settings) -> Iterator[str]:
                 yield f"{variable} is not a setting; did you mean {similar}?"
 
 
-def _service_checks(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
+def _service_checks(tk: Threadkeep, wanted: Settings, gateway: GatewaySettings) -> list[dict[str, str]]:
     from threadkeep.errors import StorageError, optional_import
 
-    with optional_import("threadkeep doctor --service", extra="serve"):
-        from threadkeep.cli.installation import service_rows
-        from threadkeep.gateway.settings import GatewaySettings
     try:
-        return tk.app.event_loop.run_sync(service_rows(tk, wanted, GatewaySettings.load()))
+        with optional_import("threadkeep doctor --service", extra="serve"):
+            return tk.app.event_loop.run_sync(service_rows(tk, wanted, gateway))
     except StorageError as error:
         return [{"what": "database user", "state": "broken", "detail": str(error)}]
 
@@ -550,10 +552,22 @@ def _lifecycle(tk: Threadkeep) -> str:
     return ", ".join(part for part in said if part) or "memories stay until they are removed"
 
 
-def _settings(settings: Settings) -> list[dict[str, str]]:
+def _settings(settings: Settings, gateway: GatewaySettings | None) -> list[dict[str, str]]:
     from threadkeep.settings import resolved
 
-    return [{"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(settings)]
+    rows = resolved(settings) if gateway is None else resolved(settings, gateway)
+    return [{"variable": row.variable, "value": row.value, "origin": row.origin} for row in rows]
+
+
+def _gateway_settings() -> tuple[GatewaySettings | None, list[dict[str, str]]]:
+    """Return the settings of the gateway; ``None`` and what is wrong where they are invalid."""
+    from threadkeep.errors import SettingsError
+    from threadkeep.gateway.settings import GatewaySettings
+
+    try:
+        return GatewaySettings.load(), []
+    except SettingsError as error:
+        return None, [{"what": "gateway", "state": "broken", "detail": str(error)}]
 
 
 def _print(report: dict[str, Any], *, data_flows: bool) -> None:
