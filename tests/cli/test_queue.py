@@ -162,10 +162,25 @@ class TestWorker:
             assert (process.returncode, said) == (1, "")
             assert len(tk.sync.queue.list()) == 1
 
+    def test_each_line_is_json_where_the_log_is(self, tmp_path: Path):
+        """Also what it says when it starts and stops."""
+        environment = {"LANGGRAPH_STORE_SQLITE_PATH": str(tmp_path / "memory.db"), "THREADKEEP_LOG_FORMAT": "json"}
+        with started(stderr=PIPE, **environment) as process:
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            process.send_signal(signal.SIGTERM)
+            lines = [first, *process.stderr]
 
-def started(*words: str, **environment: str) -> PythonProcess:
+        messages = [json.loads(line)["message"] for line in lines]
+        assert messages[0].startswith("Learning from turns in ")
+        assert messages[-1] == "Stopping."
+
+
+def started(*words: str, stderr: int | None = None, **environment: str) -> PythonProcess:
     variables = {**os.environ, **environment}
-    return start_python(*THREADKEEP, "worker", *words, cwd=ROOT, env=variables, stdout=PIPE if words else None)
+    return start_python(
+        *THREADKEEP, "worker", *words, cwd=ROOT, env=variables, stdout=PIPE if words else None, stderr=stderr
+    )
 
 
 def until_learnt(tk: threadkeep.Threadkeep) -> None:

@@ -36,7 +36,7 @@ from threadkeep.cli.output import (
 )
 from threadkeep.cli.storage import Url
 from threadkeep.errors import InvalidInputError, optional_import
-from threadkeep.observability import use_log_format
+from threadkeep.observability import log, use_log_format
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -257,7 +257,7 @@ def worker(
     number = concurrency or settings.workers or _WORKERS
     use_log_format(settings)
     if settings.capture == "off":
-        err.print("THREADKEEP_CAPTURE is off: there is nothing to learn from.")
+        _say("THREADKEEP_CAPTURE is off: there is nothing to learn from.", settings)
         raise typer.Exit(1)
 
     async def serve() -> None:
@@ -278,9 +278,9 @@ def worker(
             exported_metrics(tk),
         ):
             health = await tk.ready()
-            err.print(f"Learning from turns in {health.storage}, {number} threads at once.", markup=False)
+            _say(f"Learning from turns in {health.storage}, {number} threads at once.", settings)
             await stop.wait()
-            err.print("Stopping.")
+            _say("Stopping.", settings)
 
             def report() -> None:
                 if json:
@@ -298,6 +298,14 @@ def worker(
         report()
 
     wait(serve())
+
+
+def _say(sentence: str, settings: Settings) -> None:
+    """Write *sentence* to standard error, in the form of the log if that is JSON."""
+    if settings.log_format == "json":
+        log.info("%s", sentence)
+    else:
+        err.print(sentence, markup=False)
 
 
 @asynccontextmanager
