@@ -128,6 +128,30 @@ class TestCommands:
         assert revoked == {"key_id": created["key_id"], "revoked": True}
         assert run("list") == []
 
+    def test_a_key_without_a_tenant_is_refused_where_there_are_issuers(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """No token can be its owner; the user of a key alone is asked for by name."""
+        monkeypatch.setenv("THREADKEEP_ISSUERS", "https://issuer.example")
+        create = ["api-keys", "create", "--user", "ana", "--scope", "chat", "--data-dir", str(tmp_path)]
+
+        with pytest.raises(InvalidInputError, match="--tenant is required: .* https://issuer.example"):
+            CliRunner().invoke(app, create, catch_exceptions=False)
+        assert not list(tmp_path.iterdir())
+        assert "without a tenant" in CliRunner().invoke(app, [*create, "--tenant", ""]).stderr
+        assert "see THREADKEEP_ISSUERS" in CliRunner().invoke(app, [*create, "--tenant", "https://else.example"]).stderr
+        assert CliRunner().invoke(app, [*create, "--tenant", "https://issuer.example"]).stderr == ""
+
+    def test_a_key_without_a_tenant_is_no_secret_elsewhere(self, tmp_path: Path):
+        """The processes of the gateway may have other settings."""
+        create = ["api-keys", "create", "--user", "ana", "--scope", "chat", "--data-dir", str(tmp_path)]
+        assert "without a tenant" in CliRunner().invoke(app, create).stderr
+
+    def test_a_claim_names_the_tenant_of_an_issuer(self):
+        settings = GatewaySettings(issuers=("https://a.example",), tenant_claim="org")
+        assert settings.can_name("https://a.example\nacme")
+        assert not settings.can_name("https://a.example")
+
 
 class TestActing:
     async def test_a_key_with_the_scope_acts_for_users_of_its_tenant(

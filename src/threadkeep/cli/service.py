@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.auth.api_keys import ApiKey, ApiKeys
+    from threadkeep.identity import Owner
     from threadkeep.settings import Settings
 
 
@@ -109,7 +110,9 @@ def mcp(
 def create(
     user: Annotated[str, typer.Option("--user", "-u", help="The user whom the key acts as.")],
     scope: Annotated[list[str], typer.Option(help="A scope, such as chat or memory:read; may be repeated.")],
-    tenant: Annotated[str, typer.Option(help="The tenant of the user: the issuer of tokens.")] = "",
+    tenant: Annotated[
+        str | None, typer.Option(help="The tenant of the user: the issuer of tokens; required with THREADKEEP_ISSUERS.")
+    ] = None,
     name: Annotated[str, typer.Option(help="What the key is for.")] = "",
     days: Annotated[
         int | None, typer.Option(min=1, max=36_500, help="After how many days it expires; unset: never.")
@@ -119,15 +122,48 @@ def create(
     json: Json = False,
 ) -> None:
     """Create a key and print its secret once."""
+    from threadkeep.identity import Owner
+
+    owner = Owner(user, tenant or "")
+    if (doubt := _doubt_of(owner, is_named=tenant is not None)) is not None:
+        err.print(doubt, markup=False)
 
     async def created(tk: Threadkeep) -> tuple[str, ApiKey]:
-        from threadkeep.identity import Owner
-
         lifetime = None if days is None else timedelta(days=days)
-        return await _keys(tk).create(Owner(user, tenant), scope, name=name, lifetime=lifetime)
+        return await _keys(tk).create(owner, scope, name=name, lifetime=lifetime)
 
     secret, key = run(created, data_dir, creates=True)
     emit({"secret": secret, **_fields(key)}, [secret], json=json)
+
+
+def _doubt_of(owner: Owner, *, is_named: bool) -> str | None:
+    """Return a sentence if no token can name *owner*.
+
+    Args:
+        owner: The owner whom a key is to act as.
+        is_named: Whether the tenant was given.
+
+    Raises:
+        InvalidInputError: The settings name issuers, and the tenant was not given.
+    """
+    from threadkeep.gateway.settings import GatewaySettings
+
+    settings = GatewaySettings.load()
+    if settings.can_name(owner.tenant):
+        return None
+    if settings.issuers and not is_named:
+        msg = (
+            f"--tenant is required: no token names a user without a tenant. Pass {settings.issuers[0]}, the issuer of "
+            "the user; with THREADKEEP_TENANT_CLAIM also a line end and the tenant. Pass '' for a user of keys alone."
+        )
+        raise InvalidInputError(msg)
+    if not owner.tenant:
+        return f"The key acts as {plain(owner.user_id)} without a tenant, whom no token names; see --tenant."
+    return (
+        f"No token names a user of the tenant {plain(owner.tenant)}; see THREADKEEP_ISSUERS."
+        if settings.issuers
+        else None
+    )
 
 
 @api_keys_app.command("list")

@@ -89,6 +89,11 @@ class GatewaySettings(BaseSettings):
         default=None, description="module:function of the graph; unset: the agent of threadkeep chat."
     )
 
+    def can_name(self, tenant: str) -> bool:
+        """Return whether a token of one of the issuers can name a user of *tenant*."""
+        issuer, end, _ = tenant.partition("\n")
+        return issuer in self.issuers and bool(end) == (self.tenant_claim is not None)
+
     @classmethod
     def load(cls) -> GatewaySettings:
         """Read the environment, and ``.env`` in the current directory, which the environment overrides.
