@@ -91,3 +91,14 @@ def checked_list(values: object, name: str, kind: type[T]) -> list[T]:
         msg = f"{name} must be a list of {what}, got {type(wrong[0]).__name__}."
         raise InvalidInputError(msg)
     return cast("list[T]", items)
+
+
+def check_timeout(timeout: object) -> None:
+    """Check the *timeout* of a call.
+
+    Raises:
+        InvalidInputError: It is a number, or something else.
+    """
+    if not isinstance(timeout, timedelta):
+        msg = f"timeout must be a timedelta, got {type(timeout).__name__}: pass timedelta(seconds=…)."
+        raise InvalidInputError(msg)

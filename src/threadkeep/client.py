@@ -7,9 +7,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
-from threadkeep.arguments import checked_count
+from threadkeep.arguments import check_timeout, checked_count
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import check_timeout
 from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner

@@ -26,7 +26,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, TypeVar, final
 
-from threadkeep.errors import InvalidInputError, OverloadedError, RevisionConflictError, StorageUnavailableError
+from threadkeep.errors import OverloadedError, RevisionConflictError, StorageUnavailableError
 
 T = TypeVar("T")
 
@@ -452,10 +452,9 @@ LEAST_WAIT: Final = timedelta(seconds=0.1)
 class TimeoutBudget:
     """Shares one timeout among a turn's waits; work that is not waited for runs to its end.
 
-    While work hangs that was not waited for, all other callers wait hardly at all: the turn of the first ones has
-    waited long enough, and later ones would wait in vain. One call in five seconds is a probe: its caller waits no
-    longer than the others, and if it has an answer within the full timeout, callers wait for the storage again.
-    Callers may be on several event loops.
+    While work hangs that was not waited for, all other callers wait hardly at all: they would wait in vain. One call in
+    five seconds is a probe: its caller waits no longer than the others, and if the call has an answer within the full
+    timeout, callers wait for the storage again. Callers may be on several event loops.
 
     Args:
         timeout: How long to wait while no earlier work hangs.
@@ -499,7 +498,7 @@ class TimeoutBudget:
             self._patient[limit] = least.total_seconds()
         try:
             async with limit:
-                result = await asyncio.shield(task)
+                return await asyncio.shield(task)
         except TimeoutError:
             if task.done():
                 raise
@@ -512,21 +511,17 @@ class TimeoutBudget:
             raise
         finally:
             self._patient.pop(limit, None)
-        return result
 
     @contextmanager
     def for_recall(self, timeout: timedelta | None) -> Generator[tuple[timedelta, AnswerTimeout]]:
-        """Return how long a recall in this block may take, and what ends it.
+        """Return how long a recall in this block may take, by default the usual timeout, and what ends it.
 
-        Args:
-            timeout: How long, by default the usual timeout; only a little while other work hangs, or from when it does.
+        While other work hangs it is given a little while only, and also from when it does.
         """
-        allowed = self._timeout if timeout is None else timeout
+        allowed, longest = self._timeout if timeout is None else timeout, None
         if self._hanging:
-            allowed = min(allowed, timedelta(seconds=_RECALL_SECONDS))
-            yield allowed, AnswerTimeout(allowed.total_seconds(), longest=_LATE_RECALL_SECONDS)
-            return
-        limit = AnswerTimeout(allowed.total_seconds())
+            allowed, longest = min(allowed, timedelta(seconds=_RECALL_SECONDS)), _LATE_RECALL_SECONDS
+        limit = AnswerTimeout(allowed.total_seconds(), longest=longest)
         self._patient[limit] = _RECALL_SECONDS
         try:
             yield allowed, limit
@@ -558,17 +553,6 @@ class TimeoutBudget:
         self._hanging.discard(task)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may not wait any more
-
-
-def check_timeout(timeout: object) -> None:
-    """Check the *timeout* of a call.
-
-    Raises:
-        InvalidInputError: It is a number, or something else.
-    """
-    if not isinstance(timeout, timedelta):
-        msg = f"timeout must be a timedelta, got {type(timeout).__name__}: pass timedelta(seconds=…)."
-        raise InvalidInputError(msg)
 
 
 async def retry_conflicts(

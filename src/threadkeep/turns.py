@@ -8,9 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from threadkeep.arguments import check_string
+from threadkeep.arguments import check_string, check_timeout
 from threadkeep.capture.models import Receipt
-from threadkeep.concurrency import check_timeout
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, span

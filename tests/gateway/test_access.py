@@ -135,7 +135,7 @@ class TestCommands:
         monkeypatch.setenv("THREADKEEP_ISSUERS", "https://issuer.example")
         create = ["api-keys", "create", "--user", "ana", "--scope", "chat", "--data-dir", str(tmp_path)]
 
-        with pytest.raises(InvalidInputError, match="--tenant is required: .* https://issuer.example"):
+        with pytest.raises(InvalidInputError, match=r"--tenant is required: .* https://issuer\.example"):
             CliRunner().invoke(app, create, catch_exceptions=False)
         assert not list(tmp_path.iterdir())
         assert "without a tenant" in CliRunner().invoke(app, [*create, "--tenant", ""]).stderr

@@ -159,11 +159,9 @@ def _doubt_of(owner: Owner, *, is_named: bool) -> str | None:
         raise InvalidInputError(msg)
     if not owner.tenant:
         return f"The key acts as {plain(owner.user_id)} without a tenant, whom no token names; see --tenant."
-    return (
-        f"No token names a user of the tenant {plain(owner.tenant)}; see THREADKEEP_ISSUERS."
-        if settings.issuers
-        else None
-    )
+    if not settings.issuers:
+        return None
+    return f"No token names a user of the tenant {plain(owner.tenant)}; see THREADKEEP_ISSUERS."
 
 
 @api_keys_app.command("list")
