@@ -31,6 +31,7 @@ from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.service import CaptureService
 from threadkeep.capture.turns import MAX_UNKNOWN
+from threadkeep.concurrency import Priority, current_priority
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.audited_writer import AuditedWriter
@@ -119,6 +120,18 @@ class TestRecord:
         (row,) = await rows(storage, ANA, ".turns")
         assert (row.ref.key, row.value["state"]) == (receipt.turn_ids[0], "pending")
         assert await facts(storage) == []
+
+    @pytest.mark.parametrize(
+        ("before", "priority"), [(Priority.RECALL, Priority.RECORD), (Priority.LEARNING, Priority.LEARNING)]
+    )
+    async def test_a_record_that_no_turn_waits_for_goes_last(
+        self, storage: InMemoryStorage, clock: FrozenClock, before: Priority, priority: Priority
+    ):
+        current_priority.set(before)
+
+        await room(storage, clock).record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        assert current_priority.get() is priority
 
     async def test_what_was_said_is_learnt_with_its_source(self, captures: CaptureService, storage: InMemoryStorage):
         """Fact and episode say where they come from, and can be found."""

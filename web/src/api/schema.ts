@@ -1360,7 +1360,7 @@ export interface paths {
         };
         /**
          * Show Readiness
-         * @description Return whether requests are answered: the storage and the issuers are reachable; otherwise status 503.
+         * @description Return whether requests are answered: the storage answers, and each issuer's keys are there; else status 503.
          */
         get: operations["show_readiness_readyz_get"];
         put?: never;
@@ -2724,7 +2724,8 @@ export interface components {
          *         stopping: Whether the process got a signal to stop: it begins no run any more.
          *         storage: ``ok``, or the code of the error of the memories' or the threads' storage.
          *         degraded: What works less well, such as ``embedder``.
-         *         unreachable_issuers: The issuers without keys; their tokens get status 503.
+         *         unreachable_issuers: The issuers that the keys could not be fetched from the last time. Without earlier keys
+         *             all their tokens get status 503, and the process is not ready.
          */
         ReadyBody: {
             /** Degraded */
