@@ -172,6 +172,16 @@ class TestEpisode:
 
         assert episodes(turn) == ["Said: I have a balcony.", "Asked: How do I grow figs? Which soil is best?"]
 
+    @pytest.mark.parametrize("text", ["brightside finally paid! all 12k", "dad is gone. 14 May it was."])
+    def test_what_tells_of_a_change_stays_before_what_belongs_to_it(self, text: str):
+        """Behind it, the next sentence would belong to another one."""
+        assert episodes(turn_of(("user", text))) == [f"Said: {text}"]
+
+    def test_what_names_nothing_comes_last(self):
+        turn = turn_of(("user", "Such lovely weather. My kiln is a Nabertherm."))
+
+        assert episodes(turn) == ["Said: My kiln is a Nabertherm. Such lovely weather."]
+
     def test_long_turn_has_several_passages(self):
         """They end at sentences and hold every word."""
         told = [f"We planted {number} rows of beans behind the old barn near Ghent." for number in range(20)]

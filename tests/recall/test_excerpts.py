@@ -36,6 +36,11 @@ class TestExcerpt:
         assert excerpt(said, asked("Which kiln?")).text == "Said: My kiln is a Nabertherm. We switched it off."
         assert "What a fine shed." in excerpt(said, asked("What about the shed?")).text
 
+    def test_what_the_user_says_of_themselves_stays_without_apostrophes(self):
+        said = memory("Said: hi, im marco. freelance ios dev, based in austin")
+
+        assert excerpt(said, asked("Where am I based?")) is said
+
     def test_a_date_is_not_cut(self):
         """A full stop after an ordinal number ends no sentence."""
         said = memory("Said: Geboren bin ich am 14. Mai. Alles klar?")

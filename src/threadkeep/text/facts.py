@@ -207,7 +207,7 @@ _MOST_FILLER_WORDS: Final = 7
 
 def is_filler(sentence: str) -> bool:
     """Return whether *sentence* is short and names nothing: no person, name, number or thing of the user's."""
-    said = straight(sentence)
+    said = _with_apostrophes(straight(sentence))
     if len(said.split()) > _MOST_FILLER_WORDS or unspaced(said) or speaks_of_self(said):
         return False
     return not _anchored(said)

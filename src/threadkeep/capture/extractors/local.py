@@ -17,6 +17,7 @@ from threadkeep.capture.turns import is_long
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import ASKED, SAID, Memory, Source
 from threadkeep.models.base import INPUT_ROLES, Message
+from threadkeep.text.claims import change_in
 from threadkeep.text.facts import (
     Statement,
     asks_to_remember,
@@ -159,11 +160,15 @@ def _passages(own: Sequence[tuple[Message, str]], *, played: bool) -> Iterator[t
         elif pasted_paragraphs(message.text):  # nor is what may be another author's
             told = [sentence for sentence in told if not is_pasted(sentence, message.text)]
             asked = [sentence for sentence in said if sentence not in told]
-        # What names nothing comes last, so that a passage is near to what it is about.
-        told.sort(key=lambda sentence: is_filler(sentence) and not _REFERS_BACK.match(sentence))
+        told.sort(key=_names_nothing)  # last, so that a passage is near to what it is about
         for lead, sentences, least in ((SAID, told, 1), (ASKED, asked, LEAST_WORDS)):
             if sum(map(_length, sentences)) >= least:
                 yield from ((message, lead + passage) for passage in _joined(sentences))
+
+
+def _names_nothing(sentence: str) -> bool:
+    """Return whether a passage means the same with *sentence* at its end: it names nothing and tells of no change."""
+    return is_filler(sentence) and not (_REFERS_BACK.match(sentence) or change_in(sentence))
 
 
 def _joined(said: Sequence[str]) -> Iterator[str]:
