@@ -14,7 +14,7 @@ from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.selection import in_order, spread
-from threadkeep.search.query import QuestionKind
+from threadkeep.search.query import QuestionKind, parse_query
 from threadkeep.search.ranking import Ranking, Subject
 from threadkeep.search.scoring import Hit, Hits, closeness
 
@@ -48,6 +48,10 @@ def remembered(text: str, kind: Kind = "semantic") -> Memory:
 def ranking(closest: float, subject: Subject | None = None, *, by_words: bool = False, of: int = 200) -> Ranking:
     one = hit(None, closest) if by_words else hit(closest * 0.95 / 0.6, 0.0)
     return Ranking(found(*[one] * of), subject=subject, closest=closest, by_words=by_words)
+
+
+def named(question: str) -> tuple[tuple[str, ...], ...]:
+    return parse_query(question, now=datetime(2026, 1, 5, tzinfo=UTC)).names
 
 
 class TestConcerns:
@@ -110,6 +114,21 @@ class TestConcerns:
         assert not near(floor - 0.002, "task")
         assert near(floor - 0.002, "task", 0.0)
         assert near(floor - 0.002, "own")
+
+    @pytest.mark.parametrize("text", ["The kids, Arjun (7) and Mira (4), ski.", "Said: My sister Mira skis."])
+    def test_name_of_one_of_the_users_people_is_enough(self, text: str):
+        """``How old is Mira?`` is about the user's life, whatever else is said of her."""
+
+        def brings(question: str, memory: str = text) -> bool:
+            one = hit(0.2, 0.1)
+            found_in = Ranking(found(*[one] * 256), closest=0.2, subject="known")
+            kind = "episodic" if memory.startswith("Said: ") else "semantic"
+            return concerns(found_in, lambda _: remembered(memory, kind), kind="task", names=named(question))
+
+        assert brings("How old is Mira?")
+        assert not brings("How old is Mira Sorvino?")
+        assert not brings("How old is the Nile?")
+        assert not brings("How old is Mira?", "I read a book about Mira.")
 
     def test_order_has_a_higher_floor(self):
         """``Give me a haiku about rust.`` needs no memory of Rust."""

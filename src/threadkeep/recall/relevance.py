@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.models import ASKED, SAID
+from threadkeep.text.claims import people_in
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
@@ -137,6 +138,7 @@ def concerns(
     kind: QuestionKind = "open",
     about_questions: bool = False,
     foreign: bool = False,
+    names: Sequence[tuple[str, ...]] = (),
 ) -> bool:
     """Return whether the question has to do with anything that was found.
 
@@ -146,11 +148,13 @@ def concerns(
         kind: Of the question.
         about_questions: Whether it is about the user's earlier questions.
         foreign: Whether it is in another language than English.
+        names: The names in it.
     """
     hits = ranking.hits
     if not hits:
         return False
-    floors = _Floors(ranking, memory_at, kind, foreign=foreign)
+    asked = frozenset(name[0].casefold() for name in names if len(name) == 1)
+    floors = _Floors(ranking, memory_at, kind, foreign=foreign, names=asked)
     nearer = _NEARER[ranking.subject]
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
     for place in (*hits.closest_places(_CLOSEST), *in_words):
@@ -169,12 +173,19 @@ class _Floors:
     """How close a memory must be to the question, by its length and by the kind of the question."""
 
     def __init__(
-        self, ranking: Ranking, memory_at: Callable[[int], Memory | None], kind: QuestionKind, *, foreign: bool
+        self,
+        ranking: Ranking,
+        memory_at: Callable[[int], Memory | None],
+        kind: QuestionKind,
+        *,
+        foreign: bool,
+        names: frozenset[str],
     ) -> None:
         self._kind = kind
         self._by_words = ranking.by_words
         self._first = range(min(_LOOKED_AT, len(ranking.hits)))
         self._memory_at = memory_at
+        self._names = names if ranking.subject == "known" else frozenset[str]()
         self._less = max(_FEWER * math.log10(_MANY / len(ranking.hits)), 0.0)
         self._more = _ORDER_NEEDS_MORE * (kind == "order") + _FOREIGN_NEEDS_MORE * (foreign and kind in _OF_THE_WORLD)
         self._personal = {"own": LEAST_CLOSENESS_OWN, "near": LEAST_CLOSENESS_NEAR}.get(kind, LEAST_CLOSENESS)
@@ -186,10 +197,15 @@ class _Floors:
         """No memory has a lower floor."""
         if self._by_words:
             return self._lexical
+        if self._names:
+            return LEAST_CLOSENESS_OWN - self._less
         return min(self._personal - self._less, LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS)) + self._more
 
     def of(self, memory: Memory | None, *, shares_words: bool = False) -> float:
-        """Return the floor of *memory*, which may share words with the question; of ``None``, the highest."""
+        """Return the floor of *memory*, which may share words with the question; of ``None``, the highest.
+
+        A question with the name of one of the user's people is about the user's own life: ``How old is Mira?``
+        """
         if self._by_words:
             return self._lexical
         short = memory is not None and len(memory.text) <= SHORT and self._kind != "problem"
@@ -197,6 +213,8 @@ class _Floors:
         if self._personal != LEAST_CLOSENESS:
             floor = min(floor, self._personal + self._whole * (LEAST_CLOSENESS - self._personal) - self._less)
         states = memory is not None and not _is_whole_message(memory)
+        if memory is not None and states and not self._names.isdisjoint(people_in(memory.text)):
+            return min(floor, LEAST_CLOSENESS_OWN - self._less)
         if shares_words and states and self._kind in _ABOUT_THE_WORLD:
             floor += self._if_shared
         return floor + self._more

@@ -207,6 +207,7 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
         kind=kind,
         about_questions=query.about_questions,
         foreign=query.foreign,
+        names=query.names,
     ):
         relevant = frozenset(matters(ranking, kind=kind))
     else:

@@ -462,6 +462,26 @@ def both_hold(newer: str, older: str) -> bool:
     return not is_change and _are_different_things(newer, older)
 
 
+_BEFORE_A_NAME: Final = words(
+    "and is are called named und heißt heißen namens et s'appelle s'appellent y se llama llaman e chama chamam si chiama chiamano"
+)
+
+
+@lru_cache(maxsize=4096)
+def people_in(text: str) -> frozenset[str]:
+    """Return the names, in small letters, of the relatives, companions and pets in *text*: ``My sons, Max and Leo``."""
+    names: set[str] = set()
+    for sentence in SENTENCE.split(straight(text)[:MAX_CHARACTERS]):
+        follows = False
+        for word in _WORD.findall(sentence):
+            lowered = word.casefold()
+            if follows and word[:1].isupper() and lowered not in _FUNCTION:
+                names.add(lowered)
+            elif lowered not in _BEFORE_A_NAME and not word.isdigit():
+                follows = lowered in _RELATIVES or lowered.removesuffix("s") in _RELATIVES
+    return frozenset(names)
+
+
 def _person_in(claim: Claim, text: str) -> str | None:
     """Return of whom alone *text* tells: a relative, or, as an empty text, the speaker; ``None``: not certain."""
     spoken = [word.casefold() for word in _WORD.findall(straight(text)[:MAX_CHARACTERS])]
