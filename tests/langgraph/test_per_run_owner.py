@@ -153,7 +153,8 @@ class TestTurns:
         assert "lion" not in str(model.prompts)
         assert "Memory is off" in state.values["messages"][-2].text
         assert [one.text for one in await tk.memories.list(owner=ANA)] == ["My code word is lion."]
-        assert "threadkeep_memory" not in repr([one async for one in agent.checkpointer.alist(config)])
+        checkpoints = [one async for one in agent.checkpointer.alist(config)]
+        assert {one.metadata["threadkeep_memory"] for one in checkpoints} == {"off"}
         await agent.ainvoke(said("What is my code word?"), view.config(ANA, thread_id="1"))
         assert "lion" in model.prompts[-1][-1].text
         await tk.drain()

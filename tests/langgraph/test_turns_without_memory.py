@@ -215,10 +215,11 @@ class TestOutages:
         return file
 
     @staticmethod
-    def say(file: Path, saver: InMemorySaver, text: str, *more: Any, memory: bool = True) -> None:
+    def say(file: Path, saver: Any, text: str, *more: Any, memory: bool = True, failing: bool = False) -> None:
         """Say *text* in a process of its own."""
         with threadkeep.open(f"sqlite:///{file}", embedder=HashingEmbedder()) as tk:
-            agent: Any = create_agent(RepeatingModel(), [], middleware=[*more, tk.middleware()], checkpointer=saver)
+            model = RepeatingModel(failing=failing)
+            agent: Any = create_agent(model, [], middleware=[*more, tk.middleware()], checkpointer=saver)
             agent.invoke(said(text), tk.config(user_id="ana", thread_id="1", memory=memory))
 
     @staticmethod
@@ -253,3 +254,41 @@ class TestOutages:
         self.say(file, saver, "I have two cats.")
 
         assert "Zanzibar" not in str(self.facts(file))
+
+    @pytest.mark.parametrize("memory", [True, False])
+    @pytest.mark.parametrize("outages", [1, 2])
+    def test_a_message_that_got_no_reply_is_not_learnt_by_a_later_turn(
+        self, file: Path, tmp_path: Path, outages: int, *, memory: bool
+    ):
+        """The checkpoint that has it says that its run had no memory, however many runs fail after it."""
+        with threadkeep.open(f"sqlite:///{tmp_path / 'threads.db'}", embedder="none") as threads:
+            saver = threads.checkpointer
+            self.say(file, saver, "Hello.")
+            with pytest.raises(ConnectionError):
+                self.say(file, saver, SECRET, memory=memory, failing=True)
+            for _ in range(1, outages):
+                with pytest.raises(ConnectionError):
+                    self.say(file, saver, "Are you there?", failing=True)
+            file.unlink()
+
+            self.say(file, saver, "I live in Lisbon.")
+            self.say(file, saver, "I have two cats.")
+
+            assert ("Zanzibar" in str(self.facts(file))) == memory
+            assert ("I live in Lisbon." in self.facts(file)) == memory  # it is of one turn with the message before it
+            assert "I have two cats." in self.facts(file)
+
+    async def test_it_is_in_no_summary_for_other_threads(self, tmp_path: Path):
+        """A window knows it, too, if the memory's middleware recorded nothing."""
+        with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashingEmbedder()) as tk:
+            talk = Talk(tk, middleware=False)
+            talk.model.failing = True
+            with suppress(ConnectionError):
+                await talk.say(SECRET, memory=False)
+            talk.model.failing = False
+
+            await talk.go_on()
+
+            assert "Zanzibar" in (await talk.messages())[0].text
+            assert await talk.summaries() == 0
+            assert "Zanzibar" not in await talk.reach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -176,8 +176,8 @@ def uses_our_checkpointer(config: Mapping[str, Any]) -> bool:
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
 
 
-class MemorySwitch(Enum):
-    """Whether a run uses memory. An object, because LangGraph puts texts and numbers into streams and checkpoints."""
+class MemorySwitch(StrEnum):
+    """Whether a run uses memory: a text, so that LangGraph notes it in checkpoints; the object alone turns it off."""
 
     OFF = "off"
 
@@ -213,6 +213,13 @@ def foreign_saver(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     saver = configurable.get(_CHECKPOINTER)
     foreign = isinstance(saver, BaseCheckpointSaver) and not isinstance(saver, ThreadkeepCheckpointer)
     return cast("BaseCheckpointSaver[Any]", saver) if foreign else None
+
+
+def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+    """Return the checkpointer of the run; ``None``: there is none."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver = configurable.get(_CHECKPOINTER)
+    return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
 
 
 class NamedOwner(NamedTuple):

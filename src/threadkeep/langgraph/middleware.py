@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
@@ -43,6 +43,7 @@ from threadkeep.langgraph.identity import (
     thread_id_of,
     uses_our_checkpointer,
 )
+from threadkeep.langgraph.unanswered import amarking, had_memory, had_memory_sync, marking
 from threadkeep.models.langchain import PlainMessages
 from threadkeep.observability import log
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
@@ -154,6 +155,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(config):
             self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
             return answer_without_memory(handler(request))
+        if (newest := messages.newest_human[0]) > 0 and isinstance(request.messages[newest - 1], HumanMessage):
+            handler = handler if had_memory_sync(request.messages, newest, config) else marking(handler)
         before = self._seen.get(turn)
         if before is not None and before.off:
             return handler(request)
@@ -180,6 +183,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(config):
             await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
             return answer_without_memory(await handler(request))
+        if (newest := messages.newest_human[0]) > 0 and isinstance(request.messages[newest - 1], HumanMessage):
+            handler = handler if await had_memory(request.messages, newest, config) else amarking(handler)
         before = self._seen.get(turn)
         if before is not None and before.off:
             return await handler(request)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -41,9 +41,10 @@ from threadkeep.langgraph.history import (
     to_spoken_messages,
 )
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
+from threadkeep.langgraph.unanswered import had_memory, had_memory_sync
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 from threadkeep.models.base import INPUT_ROLES
-from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of, plain_messages
+from threadkeep.models.langchain import OfflineChatModel, PlainMessages, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.packing import estimate_tokens
 from threadkeep.registry import create_helper_model
@@ -111,6 +112,8 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         event_loop, talk = self._tk.app.event_loop, self._talk(request)
+        if (newest := _question_after_another(request)) and not had_memory_sync(request.messages, newest, get_config()):
+            talk = replace(talk, memory=False)
         seen = event_loop.run_sync(self._compaction.fitting(talk))
         try:
             answer = handler(_showing(request, seen))
@@ -126,6 +129,9 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         talk = self._talk(request)
+        newest = _question_after_another(request)
+        if newest and not await had_memory(request.messages, newest, get_config()):
+            talk = replace(talk, memory=False)
         seen = await self._compaction.fitting(talk)
         try:
             answer = await handler(_showing(request, seen))
@@ -164,6 +170,12 @@ def is_overflow(error: BaseException) -> bool:
         return True
     said = str(error)
     return _OVERFLOW.search(said) is not None and _AT_ITS_RATE.search(said) is None
+
+
+def _question_after_another(request: ModelRequest[Any]) -> int:
+    """Return the place of the user's newest message if the one before it is the user's, too; else 0."""
+    newest = PlainMessages(request.messages).newest_human[0]
+    return newest if newest > 0 and isinstance(request.messages[newest - 1], HumanMessage) else 0
 
 
 def _other_middleware_summarizes(request: ModelRequest[Any]) -> bool:

@@ -1,0 +1,150 @@
+"""Messages of the user that got no reply: whether the runs that they were given to had memory.
+
+A reply carries the mark of a turn without memory. A run that failed leaves no reply, and its message becomes a part of
+the next turn. LangGraph notes in the metadata of each checkpoint whether its run had memory (:data:`MEMORY_KEY`): the
+commit that keeps the message keeps that, too. Messages of which the checkpoints do not tell count as without memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+
+from threadkeep.langgraph.history import answer_without_memory
+from threadkeep.langgraph.identity import MEMORY_KEY, MemorySwitch, is_root, saver_of
+from threadkeep.models.base import WITHOUT_MEMORY_KEY
+from threadkeep.models.langchain import count_user_messages, extras_of
+from threadkeep.observability import log
+from threadkeep.run_events import current_run
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware import ModelRequest, ModelResponse
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+_CHECKPOINTS_READ: Final = 100
+"""So many of the newest checkpoints of a thread are looked at; a run that failed left one or two."""
+
+
+async def had_memory(messages: Sequence[BaseMessage], newest: int, config: Mapping[str, Any]) -> bool:
+    """Return whether all messages right before the *newest* one of the user, which got no reply, had memory."""
+    known, unanswered = _told_by_thread(messages, newest)
+    saver = saver_of(config)
+    if saver is None or not unanswered:
+        return known
+    try:
+        found = [one async for one in saver.alist(_place(config), limit=_CHECKPOINTS_READ)]
+    except NotImplementedError:  # a sync checkpointer
+        found = await asyncio.to_thread(_listed, saver, config)
+    except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way
+        _warn(error)
+        return False
+    return _all_with_memory(unanswered, found)
+
+
+def had_memory_sync(messages: Sequence[BaseMessage], newest: int, config: Mapping[str, Any]) -> bool:
+    """Do what :func:`had_memory` does, blocking."""
+    known, unanswered = _told_by_thread(messages, newest)
+    saver = saver_of(config)
+    if saver is None or not unanswered:
+        return known
+    try:
+        return _all_with_memory(unanswered, _listed(saver, config))
+    except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way
+        _warn(error)
+        return False
+
+
+def marking(
+    handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
+) -> Callable[[ModelRequest[Any]], ModelResponse[Any]]:
+    """Return *handler* with marked replies."""
+    return lambda request: answer_without_memory(handler(request))
+
+
+def amarking(
+    handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
+) -> Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]:
+    """Return *handler* with marked replies."""
+
+    async def marked(request: ModelRequest[Any]) -> ModelResponse[Any]:
+        return answer_without_memory(await handler(request))
+
+    return marked
+
+
+def _told_by_thread(messages: Sequence[BaseMessage], newest: int) -> tuple[bool, frozenset[str]]:
+    """Return whether the turn has memory by its own marks, and the ids of messages of which they say nothing.
+
+    The first reply of a turn tells of all of it. What this run was given has no mark, and needs none.
+    """
+    reply = next((one for one in messages[newest:] if isinstance(one, AIMessage)), None)
+    if reply is not None:
+        return WITHOUT_MEMORY_KEY not in extras_of(reply), frozenset()
+    run = current_run()
+    given = 0 if run is None else count_user_messages(run.root.inputs)
+    first = newest
+    while first > 0 and _is_question(messages[first - 1]):
+        first -= 1
+    earlier = messages[first : max(first, newest + 1 - max(given, 1))]
+    marked = any(WITHOUT_MEMORY_KEY in extras_of(one) for one in earlier)
+    return not marked, frozenset() if marked else frozenset([one.id for one in earlier if one.id])
+
+
+def _is_question(message: BaseMessage) -> bool:
+    return isinstance(message, HumanMessage) and not extras_of(message).get("lc_source")
+
+
+def _all_with_memory(message_ids: frozenset[str], checkpoints: Sequence[CheckpointTuple]) -> bool:
+    """Return whether these messages came with runs with memory; *checkpoints* are the newest ones of the thread.
+
+    A message came with the run of a checkpoint that has it while its parent has not. If the parent was pruned, or is
+    older than what was read, that run is not known. A message that no checkpoint has may be one of any run.
+    """
+    roots = {_id_in(one.config): one for one in checkpoints if is_root(one)}
+    held = {key: message_ids & _message_ids(one) for key, one in roots.items()}
+    off = {key for key, one in roots.items() if dict(one.metadata).get(MEMORY_KEY) == MemorySwitch.OFF.value}
+    if not message_ids <= frozenset[str]().union(*held.values()):
+        return not off
+    for key, one in roots.items():
+        parent = _id_in(one.parent_config)
+        if held[key] and parent and parent not in held:
+            return False
+        if key in off and held[key] - held.get(parent, frozenset()):
+            return False
+    return True
+
+
+def _id_in(config: Mapping[str, Any] | None) -> str:
+    configurable: Mapping[str, Any] = (config or {}).get("configurable") or {}
+    return str(configurable.get("checkpoint_id") or "")
+
+
+def _message_ids(one: CheckpointTuple) -> frozenset[str]:
+    """Return the ids of the messages in a checkpoint, whatever their channel is called."""
+    ids: set[str] = set()
+    for value in cast("Mapping[str, object]", one.checkpoint["channel_values"]).values():
+        if isinstance(value, list):
+            ids.update(part.id for part in cast("list[object]", value) if isinstance(part, BaseMessage) and part.id)
+    return frozenset(ids)
+
+
+def _listed(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) -> list[CheckpointTuple]:
+    return list(saver.list(_place(config), limit=_CHECKPOINTS_READ))
+
+
+def _place(config: Mapping[str, Any]) -> RunnableConfig:
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    kept = {key: value for key, value in configurable.items() if key not in ("checkpoint_id", "checkpoint_map")}
+    return {"configurable": {**kept, "checkpoint_ns": ""}}
+
+
+def _warn(error: Exception) -> None:
+    log.warning(
+        "The checkpoints of a thread could not be read (%s), so nothing is learnt from a turn that follows a message "
+        "without a reply.",
+        type(error).__name__,
+    )
