@@ -413,6 +413,7 @@ class Threadkeep(TurnOperations):
         max_tokens: int | None = None,
         keep: Keep | None = None,
         refused: bool = False,
+        memory: bool = True,
     ) -> History:
         """Do what :meth:`window` does, for graphs without middleware: repair and, if they are too long, summarize.
 
@@ -429,6 +430,8 @@ class Threadkeep(TurnOperations):
             max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or the limit of the model's profile if that is less.
             keep: ``("messages", n)``: the newest *n* stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP of them.
             refused: Whether the model has refused the messages for their length: then they shrink in any case.
+            memory: Whether the newest turn has memory; in a run with ``memory=False`` it has none. Else nothing is
+                recorded or kept now, and ``update`` marks the turn, so that no later summary for other threads has it.
 
         Returns:
             The messages for the model; ``update`` is what a node returns to store them in the thread.
@@ -450,6 +453,7 @@ class Threadkeep(TurnOperations):
             max_tokens=max_tokens,
             keep=None if keep is None else kept_messages(keep),
             refused=refused,
+            memory=memory,
         )
 
     def tools(self, *names: str, owner: OwnerSource | None = None, collections: Sequence[str] = ()) -> list[BaseTool]:

@@ -185,6 +185,7 @@ class SyncThreadkeep(SyncTurnOperations):
         max_tokens: int | None = ...,
         keep: Keep | None = ...,
         refused: bool = ...,
+        memory: bool = ...,
     ) -> History: ...
     def tools(
         self, *names: str, owner: OwnerSource | None = ..., collections: Sequence[str] = ...

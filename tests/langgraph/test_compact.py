@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 import threadkeep
+from tests.langgraph.test_turns_without_memory import RepeatingModel
 from tests.langgraph.test_window import LimitedModel, long
 from threadkeep.errors import ContextTooLargeError, InvalidInputError
 from threadkeep.langgraph.history import SUMMARY_HEADING, UNANSWERED, estimated
@@ -162,3 +164,51 @@ class TestInAGraph:
         assert held[-1].text == "I see."
         assert len(held) < 40
         assert len(await tk.store.asearch(("summaries", tk.label(ANA)))) == 1
+
+    @pytest.mark.parametrize("memory", [True, False])
+    @pytest.mark.parametrize("sync", [True, False])
+    async def test_words_of_a_turn_without_memory_are_in_no_summary_for_other_threads(
+        self, tk: threadkeep.Threadkeep, *, memory: bool, sync: bool
+    ):
+        """The config of the run says so; the thread itself keeps the words."""
+        model = RepeatingModel()
+
+        async def chat(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+            where: dict[str, Any] = {"owner": ANA, "thread_id": config["configurable"]["thread_id"], "model": model}
+            if sync:
+                fits = await asyncio.to_thread(tk.sync.compact, state["messages"], **where, max_tokens=2_000)
+            else:
+                fits = await tk.compact(state["messages"], **where, max_tokens=2_000)
+            return {"messages": [*fits.update, await model.ainvoke(fits.messages)]}
+
+        builder = StateGraph(MessagesState)
+        builder.add_node(chat)
+        builder.add_edge(START, "chat")
+        builder.add_edge("chat", END)
+        graph = builder.compile(checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="t1")
+        await graph.ainvoke({"messages": [HumanMessage("I live in Lisbon.")]}, config)
+        off = tk.config(user_id=ANA, thread_id="t1", memory=memory)
+        await graph.ainvoke({"messages": [HumanMessage("My boat is called Zanzibar.")]}, off)
+
+        for number in range(30):
+            await graph.ainvoke({"messages": [HumanMessage(long(number))]}, config)
+        await tk.drain()
+
+        held = (await graph.aget_state(config)).values["messages"]
+        kept = await tk.store.asearch(("summaries", tk.label(ANA)))
+        learnt = [one.text for one in await tk.memories.list(owner=ANA, limit=1_000)]
+        assert model.summaries >= 2
+        assert "Zanzibar" in held[0].text
+        assert ("Zanzibar" in str([item.value for item in kept])) == memory
+        assert ("Zanzibar" in str(learnt)) == memory
+        assert "Lisbon" in str(learnt)
+
+    async def test_outside_a_run_the_argument_says_so(self, tk: threadkeep.Threadkeep):
+        fits = await tk.compact(talk(12), owner=ANA, thread_id="t1", max_tokens=1_000, memory=False)
+        later = [*fits.messages, AIMessage("Yes.", id="yes"), *talk(12)]
+
+        fits = await tk.compact(later, owner=ANA, thread_id="t1", max_tokens=1_000)
+
+        assert summaries_in(fits.messages)
+        assert await tk.store.asearch(("summaries", tk.label(ANA))) == []

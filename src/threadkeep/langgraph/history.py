@@ -138,12 +138,20 @@ def positions_without_memory(messages: Sequence[BaseMessage], *, memory: bool) -
     return {i for turn in (off if memory else [*off, *turns[-1:]]) for i in turn}
 
 
-def mark_of_newest_turn(messages: Sequence[BaseMessage]) -> dict[str, Any] | None:
-    """Return the update that marks the newest turn as one without memory; ``None`` where one of its messages is."""
+def with_newest_turn_marked(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return *messages* with a mark in the newest turn that it is without memory; as they are where it has one."""
+    marked = list(messages)
     newest = max(positions_without_memory(messages, memory=False), default=-1)
-    if newest < 0 or newest in positions_without_memory(messages, memory=True):
-        return None
-    return {"messages": [without_memory(messages[newest])]}
+    if newest >= 0 and newest not in positions_without_memory(messages, memory=True):
+        marked[newest] = without_memory(messages[newest])
+    return marked
+
+
+def mark_of_newest_turn(messages: Sequence[BaseMessage]) -> dict[str, Any] | None:
+    """Return the update of the state that marks the newest turn as one without memory; ``None``: it has a mark."""
+    after = with_newest_turn_marked(messages)
+    marked = [one for one, before in zip(after, messages, strict=True) if one is not before]
+    return {"messages": marked} if marked else None
 
 
 def summary_text(message: BaseMessage) -> str | None:

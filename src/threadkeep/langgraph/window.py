@@ -39,8 +39,9 @@ from threadkeep.langgraph.history import (
     summary_message,
     summary_text,
     to_spoken_messages,
+    with_newest_turn_marked,
 )
-from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
+from threadkeep.langgraph.identity import current_config, is_memory_off, owner_from, thread_id_of
 from threadkeep.langgraph.unanswered import had_memory, had_memory_sync
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 from threadkeep.models.base import INPUT_ROLES
@@ -112,7 +113,9 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         event_loop, talk = self._tk.app.event_loop, self._talk(request)
-        if (newest := _question_after_another(request)) and not had_memory_sync(request.messages, newest, get_config()):
+        if (newest := _question_after_another(request.messages)) and not had_memory_sync(
+            request.messages, newest, get_config()
+        ):
             talk = replace(talk, memory=False)
         seen = event_loop.run_sync(self._compaction.fitting(talk))
         try:
@@ -129,7 +132,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         talk = self._talk(request)
-        newest = _question_after_another(request)
+        newest = _question_after_another(request.messages)
         if newest and not await had_memory(request.messages, newest, get_config()):
             talk = replace(talk, memory=False)
         seen = await self._compaction.fitting(talk)
@@ -172,10 +175,10 @@ def is_overflow(error: BaseException) -> bool:
     return _OVERFLOW.search(said) is not None and _AT_ITS_RATE.search(said) is None
 
 
-def _question_after_another(request: ModelRequest[Any]) -> int:
+def _question_after_another(messages: Sequence[BaseMessage]) -> int:
     """Return the place of the user's newest message if the one before it is the user's, too; else 0."""
-    newest = PlainMessages(request.messages).newest_human[0]
-    return newest if newest > 0 and isinstance(request.messages[newest - 1], HumanMessage) else 0
+    newest = PlainMessages(messages).newest_human[0]
+    return newest if newest > 0 and isinstance(messages[newest - 1], HumanMessage) else 0
 
 
 def _other_middleware_summarizes(request: ModelRequest[Any]) -> bool:
@@ -308,11 +311,15 @@ class Compaction:
         max_tokens: int | None,
         keep: int | None,
         refused: bool,
+        memory: bool,
     ) -> History:
         """Return the history of *messages*, which may be dicts, pairs and texts; see :meth:`Threadkeep.compact`."""
-        settings = self._tk.app.settings
+        settings, config, given = self._tk.app.settings, current_config(None), as_messages(messages)
+        memory = memory and not is_memory_off(config)
+        if memory and (newest := _question_after_another(given)):
+            memory = await had_memory(given, newest, config)
         talk = ModelCallContext(
-            as_messages(messages),
+            given,
             model,
             limit_of(model, given=max_tokens, setting=settings.max_context_tokens),
             keep=settings.min_messages_to_keep if keep is None else keep,
@@ -321,9 +328,11 @@ class Compaction:
             owner=owner,
             thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),
             compress=settings.auto_compression and not refused,
+            memory=memory,
         )
-        whole = await self.fitting(talk)
-        return await self.smaller(talk, whole) if refused else whole
+        history = await self.fitting(talk)
+        history = await self.smaller(talk, history) if refused else history
+        return history if memory else History(with_newest_turn_marked(history.messages), changed=True)
 
     async def fitting(self, talk: ModelCallContext) -> History:
         """Return the talk's history, whole, and where it is over four fifths of the limit, shortened."""
