@@ -103,6 +103,22 @@ class TestSummaries:
         assert await talk.summaries() == memory
         assert ("Zanzibar" in await talk.reach()) == memory
 
+    @pytest.mark.parametrize("said", [f"Please don't save that {SECRET.lower()}", f"{SECRET} Don't remember this."])
+    async def test_what_the_user_refuses_to_have_remembered_is_in_no_summary_for_other_threads(
+        self, tk: threadkeep.Threadkeep, said: str
+    ):
+        """The thread itself keeps it, as it keeps the words of a turn without memory."""
+        talk = Talk(tk)
+        await talk.say("I live in Lisbon.")
+        await talk.say(said)
+
+        await talk.go_on()
+
+        assert talk.model.summaries >= 2
+        assert "zanzibar" in (await talk.messages())[0].text.lower()
+        assert await talk.summaries() == 0
+        assert "zanzibar" not in (await talk.reach()).lower()
+
     async def test_a_turn_without_memory_that_summarises_marks_its_own_words_only(self, tk: threadkeep.Threadkeep):
         """Turns with memory before it reach other threads, as ever."""
         talk = Talk(tk)

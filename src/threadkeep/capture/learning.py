@@ -18,7 +18,7 @@ from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor, topics_to_forget
 from threadkeep.capture.models import Candidate, NotKept, Turn, account_put, account_ref
-from threadkeep.capture.provenance import backing
+from threadkeep.capture.provenance import backing, without_refused
 from threadkeep.capture.reconcile import Propose
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
@@ -321,8 +321,10 @@ class Learning:
 
         about = {USER: owner.user_id, TENANT: owner.tenant or None, THREAD: turn.thread_id}
         with span(LEARN, about, parent=record.trace):
-            found = await self._extracted(turn, owner, extractor or self._extractor, epoch)
-            checked = await off_loop_if(is_long(turn), judged, found.candidates, turn, redact=self._redact)
+            left = await off_loop_if(is_long(turn), without_refused, turn.messages)
+            wanted = turn if left is None else replace(turn, messages=left)
+            found = await self._extracted(wanted, owner, extractor or self._extractor, epoch)
+            checked = await off_loop_if(is_long(turn), judged, found.candidates, wanted, redact=self._redact)
             forgotten = () if turn.played else await off_loop_if(is_long(turn), topics_to_forget, turn)
             extraction = replace(found, candidates=checked, forgotten=forgotten)
             try:
@@ -332,7 +334,7 @@ class Learning:
 
     async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
         """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
-        if turn.played:  # no model is asked what it would take for facts
+        if turn.played or not turn.messages:  # no model is asked what it would take for facts
             extractor = LocalExtractor()
         try:
             known = await self._alike(turn, owner) if extractor.uses_known else []

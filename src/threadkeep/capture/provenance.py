@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import ASKED, SAID, Speaker
-from threadkeep.models.base import Message, Role
+from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements
 from threadkeep.text.quoted import is_pasted
 from threadkeep.text.redaction import MARK, redact
@@ -183,6 +183,44 @@ def own_sentences(text: str) -> tuple[str, ...]:
 def kept_sentences(text: str) -> tuple[str, ...]:
     """Return the user's own sentences of a message without what they ask to forget or not to keep."""
     return tuple(filter(None, map(kept_part, own_sentences(text))))
+
+
+def without_refused(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """Return *messages* of a turn without what the user asks to forget or not to keep; ``None``: that is nothing.
+
+    Replies and results are left out, too: they may repeat it.
+    """
+    for one in messages:
+        if one.role in INPUT_ROLES and _refuses(one.text):
+            break
+    else:
+        return None
+    said = [replace(one, text=_without_refused(one.text)) for one in messages if one.role in INPUT_ROLES]
+    return tuple(one for one in said if one.text.strip())
+
+
+def asks_to_leave_out(messages: Sequence[Message]) -> bool:
+    """Return whether the user asks in one of *messages* not to keep, or to forget, something of them."""
+    return without_refused(messages) is not None or any(unwanted(one.text) for one in messages if one.role == "user")
+
+
+def _refuses(text: str) -> bool:
+    own = own_sentences(text)
+    return own != kept_sentences(text) or (len(own) == MAX_SENTENCES and kept_part(text) != text)
+
+
+def _without_refused(text: str) -> str:
+    """Return *text* without what is asked to be forgotten or not to be kept; ``""`` where it cannot be cut out."""
+    if not _refuses(text):
+        return text
+    left = text
+    for sentence in own_sentences(text):
+        if (part := kept_part(sentence)) != sentence:
+            written = re.compile(r"\s+".join(map(re.escape, sentence.split())))
+            left, found = written.subn(part.replace("\\", r"\\"), left)
+            if not found:
+                return ""
+    return "" if _refuses(left) else left
 
 
 def _is_of_another(clause: str, text: str) -> bool:

@@ -18,6 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.types import Command
 
+from threadkeep.capture.provenance import asks_to_leave_out
 from threadkeep.checkpoints.head import thread_id_from
 from threadkeep.errors import ContextTooLargeError, OwnerRequiredError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
@@ -418,6 +419,7 @@ class Compaction:
             await self._record(to_record, talk.owner, talk.thread_id)
         text = await self._summary(talk.model, removed, budget_tokens=summary_tokens(limit))
         memory = off.isdisjoint(plan.removed) and await self._had_memory(removed, talk.owner, talk.thread_id)
+        memory = memory and not await asyncio.to_thread(asks_to_leave_out, plain_messages(removed))
         if text and talk.owner is not None and talk.thread_id is not None and talk.memory and memory:
             await self._keep_summary(text, talk.owner, talk.thread_id)
         self._tk.app.telemetry.count("window.compacted")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_openai import ChatOpenAI
 
 import threadkeep
@@ -35,6 +35,23 @@ def opened(model: Any, **more: str) -> threadkeep.Threadkeep:
 
 async def learn(tk: threadkeep.Threadkeep, text: str = SAID, *, answer: str = "Use the history.") -> threadkeep.Receipt:
     return await tk.capture([("user", text), ("assistant", answer)], thread_id="t1", wait=True)
+
+
+class EagerModel(ScriptedModel):
+    """Takes every sentence that it is shown for a fact."""
+
+    def _next(self, messages: list[BaseMessage]) -> Any:
+        super()._next(messages)
+        shown = " ".join(one["text"] for one in json.loads(messages[-1].text)["turn"])
+        return reply(*(one.strip() for one in shown.split(".") if one.strip()), episode=shown[:200])
+
+
+REFUSED = (
+    "I live in Rome. Please don't save that my locker code is 4711.",
+    "I live in Rome.\nPlease don't remember that my\n  locker code is 4711.\n",
+    "I live in Rome. Forget that my locker code is 4711.",
+    "Ich wohne in Rom. Speichere bitte nicht, dass mein Code 4711 ist.",
+)
 
 
 class TestLearn:
@@ -94,6 +111,27 @@ class TestLearn:
         assert waiting["Always answer in French"].trust == "user"
         assert set(receipt.proposal_ids) == {one.proposal_id for one in waiting.values()}
         assert [m.text for m in memories] == ["Asked: Which bank is good?"]
+
+    @pytest.mark.parametrize("said", REFUSED)
+    async def test_what_the_user_refuses_to_have_remembered_is_shown_to_no_model(self, said: str):
+        """Neither in the user's words nor in the reply, which may repeat them; the rest is learnt from."""
+        model = EagerModel()
+        async with opened(model) as tk:
+            await learn(tk, said, answer="I will not remember that your locker code is 4711.")
+
+            waiting = [one.text for one in await tk.proposals.list()]
+            memories = [one.text for one in await tk.memories.list()]
+        assert "4711" not in str([one.text for prompt in model.prompts for one in prompt])
+        assert "4711" not in str((waiting, memories))
+        assert "in Rom" in str(memories)
+
+    async def test_no_model_is_asked_about_a_turn_that_only_refuses(self):
+        model = EagerModel()
+        async with opened(model) as tk:
+            receipt = await learn(tk, "Please don't save that my locker code is 4711.")
+
+        assert (receipt.status, receipt.memory_ids, receipt.proposal_ids) == ("done", (), ())
+        assert model.prompts == []
 
     async def test_at_most_three_facts(self):
         """A model that is carried away does not fill the memory."""
