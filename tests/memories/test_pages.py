@@ -55,3 +55,18 @@ class TestPages:
                 await tk.memories.list(cursor="7")
             with pytest.raises(InvalidInputError, match="cursor"):
                 await tk.proposals.list(cursor="7")
+
+    async def test_an_offset_with_a_cursor_is_refused(self):
+        """It would leave out so many of each page."""
+        async with threadkeep.open("memory:", embedder="none", owner="ana") as tk:
+            await tk.memories.import_lines(LINES[:6])
+            for number in range(6):
+                await tk.proposals.propose(f"I own boat number {number}.")
+            memories = await tk.memories.list(limit=2, offset=1)
+            proposals = await tk.proposals.list(limit=2, offset=1)
+
+            for listed, page in ((tk.memories.list, memories), (tk.proposals.list, proposals)):
+                whole = await listed(limit=10)
+                assert [*page, *await listed(limit=10, cursor=page.cursor)] == whole[1:]
+                with pytest.raises(InvalidInputError, match="offset or cursor, not both"):
+                    await listed(limit=2, offset=1, cursor=page.cursor)

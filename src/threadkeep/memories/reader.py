@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from threadkeep.arguments import check_string, checked_count
 from threadkeep.errors import (
     DamagedItemError,
+    InvalidInputError,
     MemoryNotFoundError,
     PartitionErasedError,
     RevisionConflictError,
@@ -23,6 +26,8 @@ from threadkeep.storage.interface import PAGE_SIZE, Embedding, Item, Namespace, 
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
+
+T = TypeVar("T")
 
 _NEWEST: Final = 1000
 
@@ -103,19 +108,10 @@ class MemoryReader:
         if not (isinstance(limit, int) and isinstance(offset, int) and limit >= 0 <= offset):
             limit = checked_count(limit, "limit")
             offset = checked_count(offset, "offset")
-        after = None if cursor is None else decode_cursor(cursor)
-        found: list[tuple[Memory, Item]] = []
-        end = offset + limit
-        async for batch in self._batches(owner, page_size=PAGE_SIZE if matches or after else end + 1):
-            for item in batch if after is None else (one for one in batch if _position(one) < after):
-                memory = memory_of(item)
-                if memory is not None and (matches is None or matches(memory)):
-                    found.append((memory, item))
-            if len(found) > end:
-                break
-        page = MemoryPage([memory for memory, _ in found[offset:end]])
-        if len(found) > end and limit:
-            page.cursor = encode_cursor(_position(found[end - 1][1]))
+        batches = self._batches(owner, page_size=PAGE_SIZE if matches or cursor else offset + limit + 1)
+        read = memory_of if matches is None else partial(_if_matches, matches)
+        page = MemoryPage()
+        page[:], page.cursor = await read_page(batches, read, _position, limit=limit, offset=offset, cursor=cursor)
         return page
 
     async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
@@ -143,7 +139,7 @@ class MemoryReader:
                 break
         return items
 
-    async def _batches(self, owner: Owner, *, page_size: int = PAGE_SIZE) -> AsyncIterator[Sequence[Item]]:
+    async def _batches(self, owner: Owner, *, page_size: int = PAGE_SIZE) -> AsyncGenerator[Sequence[Item]]:
         """Yield the items of all memory namespaces in the order of a scan, most recently changed first, in batches.
 
         A batch holds the items that are newer than every item which is not read yet.
@@ -178,6 +174,52 @@ def _position(item: Item) -> Cursor:
     """Return the position of *item* among its owner's, which does not name the owner."""
     name = item.ref.namespace
     return scan_position(item)._replace(namespace=encode_namespace((name[0], "", *name[2:])))
+
+
+def _if_matches(matches: Callable[[Memory], bool], item: Item) -> Memory | None:
+    memory = memory_of(item)
+    return memory if memory is not None and matches(memory) else None
+
+
+async def read_page(
+    batches: AsyncGenerator[Sequence[Item]],
+    read: Callable[[Item], T | None],
+    position: Callable[[Item], Cursor],
+    *,
+    limit: int,
+    offset: int,
+    cursor: str | None,
+) -> tuple[list[T], str | None]:
+    """Return what *read* makes of the items of one page, and the cursor of the next; ``None``: this is the last one.
+
+    Args:
+        batches: All items, most recently changed first.
+        read: Returns ``None`` for an item that is on no page.
+        position: Returns the position of an item, without what a cursor must not tell.
+        limit: How many at most.
+        offset: How many are left out before.
+        cursor: The cursor of the page before: this page begins behind its last item, also if that one was changed or
+            removed since. ``None``: this is the first one.
+
+    Raises:
+        InvalidInputError: *offset* and *cursor* are given, or *cursor* is no cursor.
+    """
+    if offset and cursor is not None:
+        msg = "Pass offset or cursor, not both: the cursor of a page says where the next one begins."
+        raise InvalidInputError(msg)
+    after = None if cursor is None else decode_cursor(cursor)
+    found: list[T] = []
+    items: list[Item] = []
+    end = offset + limit
+    async with aclosing(batches):
+        async for batch in batches:
+            for item in batch:
+                if (after is None or position(item) < after) and (one := read(item)) is not None:
+                    found.append(one)
+                    items.append(item)
+                    if len(found) > end:
+                        return found[offset:end], encode_cursor(position(items[end - 1])) if limit else None
+    return found[offset:], None
 
 
 def require_one(memory_id: str, memories: Iterable[Memory], owner: Owner) -> Memory:

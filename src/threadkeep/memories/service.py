@@ -226,8 +226,11 @@ class MemoryService(Service):
             any_tags: With one of these tags only.
             metadata: With these names and values only.
             limit: How many at most.
-            offset: How many are left out before; with *cursor*, behind the page before: leave it out to page.
+            offset: How many are left out before; not together with *cursor*.
             cursor: The cursor of the page before, also if memories were changed or removed since.
+
+        Raises:
+            InvalidInputError: A filter is invalid, or *offset* and *cursor* are given.
         """
         if kind is not None:
             self._services.kinds.require(kind)

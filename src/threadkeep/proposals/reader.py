@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from threadkeep.memories.reader import read_page
 from threadkeep.proposals.models import Decision, Proposal, ProposalPage, State, proposal_of, proposals_namespace
-from threadkeep.storage.encoding import Cursor, decode_cursor, encode_cursor, scan_position
-from threadkeep.storage.interface import Item, Ref, Storage, iterate_items
+from threadkeep.storage.encoding import Cursor, scan_position
+from threadkeep.storage.interface import Item, Ref, Storage, iterate_pages
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -39,23 +39,14 @@ class ProposalReader:
 
         A page begins behind the last proposal of the page of *cursor*, also if that one was decided since.
         """
-        after = None if cursor is None else decode_cursor(cursor)
-        found: list[tuple[Proposal, Item]] = []
-        end = offset + limit
-        if limit == 0:
-            return ProposalPage()
-        async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
-            async for item in rows:
-                if after is not None and _position(item) >= after:
-                    continue
-                proposal = self._read(item)
-                if proposal is not None and state in (None, proposal.state):
-                    found.append((proposal, item))
-                if len(found) > end:
-                    break
-        page = ProposalPage(proposal for proposal, _ in found[offset:end])
-        if len(found) > end:
-            page.cursor = encode_cursor(_position(found[end - 1][1]))
+
+        def read(item: Item) -> Proposal | None:
+            proposal = self._read(item)
+            return proposal if proposal is not None and state in (None, proposal.state) else None
+
+        batches = iterate_pages(self._storage, owner.partition, prefix=proposals_namespace(owner))
+        page = ProposalPage()
+        page[:], page.cursor = await read_page(batches, read, _position, limit=limit, offset=offset, cursor=cursor)
         return page
 
     def _read(self, item: Item) -> Proposal | None:
