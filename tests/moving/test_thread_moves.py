@@ -206,8 +206,14 @@ class TestMove:
 
         assert (move["threads"], len(move["left"])) == (0, 4)
 
-    def test_a_thread_that_went_on_where_it_was_after_it_was_copied_is_left(self, monkeypatch: pytest.MonkeyPatch):
-        """The move was interrupted before it removed anything, and a process with the earlier settings went on."""
+    @pytest.mark.parametrize("there", [False, True], ids=["here", "here and there"])
+    def test_a_thread_that_went_on_where_it_was_after_it_was_copied(
+        self, monkeypatch: pytest.MonkeyPatch, *, there: bool
+    ):
+        """The move was interrupted before it removed anything, and a process with the earlier settings went on.
+
+        It is copied again, unless a run went on with the copy, too: then it is left, and the reason says what to do.
+        """
         begin()
         whole = StorageBase.commit
 
@@ -217,23 +223,35 @@ class TestMove:
                 raise StorageUnavailableError(msg)
             return await whole(storage, batch)
 
+        def go_on(said: str) -> None:
+            with threadkeep.open() as tk:
+                asking(tk.checkpointer).invoke(Command(resume=said), tk.config(user_id="ana", thread_id="1"))
+                tk.sync.threads.update("1", owner=ANA, title=said)
+
         with monkeypatch.context() as breaking:
             breaking.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
             breaking.setattr(StorageBase, "commit", commit)
             assert CliRunner().invoke(app, ["threads", "move", "--yes"]).exit_code != 0
-        with threadkeep.open() as tk:
-            asking(tk.checkpointer).invoke(Command(resume="yes"), tk.config(user_id="ana", thread_id="1"))
-        with monkeypatch.context() as later:
-            later.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        go_on("yes")
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_KEY", KEY)
+        if there:
+            go_on("no")
 
-            (move,) = answer("threads", "move", "--yes", code=1)
+        (move,) = answer("threads", "move", "--yes", code=int(there))
 
-        assert [(one["key"], one["reason"]) for one in move["left"]] == [
-            ("1", "a run went on with it here after it was copied.")
+        left = "runs went on with it both here and there after it was copied; delete it in one of the two places, "
+        assert [(one["key"], one["reason"]) for one in move["left"]] == [("1", f"{left}and repeat the command.")][
+            :there
         ]
+        expected = "no" if there else "yes"
         with threadkeep.open() as tk:
             kept = asking(tk.checkpointer).get_state(tk.config(user_id="ana", thread_id="1"))
-            assert kept.values["answer"] == "yes"
+            assert kept.values["answer"] == expected
+            assert expected in [thread.title for thread in tk.sync.threads.list(ANA)]
+        monkeypatch.delenv("THREADKEEP_CHECKPOINT_KEY")
+        with threadkeep.open() as tk:
+            kept = asking(tk.checkpointer).get_state({"configurable": {"thread_id": "1"}})
+            assert kept.values.get("answer") == ("yes" if there else None)
 
     def test_a_thread_that_was_begun_anew_or_deleted_or_runs_is_left(self, monkeypatch: pytest.MonkeyPatch):
         """The reason is said, the exit code is 1, and each is where it was."""

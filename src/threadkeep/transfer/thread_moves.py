@@ -92,7 +92,11 @@ class _ThreadItems(StorageSource):
         known = item or there
         head = Head(partition.parts[-1]) if known is None else Head.from_value(known.value)
         owner = owner_of_thread(partition, head)
-        if (reason := await self._reason_to_leave(partition, owner, item, there)) is not None:
+        reason = await self._reason_to_leave(partition, owner, item, there)
+        if reason is None and item is not None and there is not None and not await self._has(partition, item, there):
+            reason = await self._take_back(partition, owner, there)
+            there = None
+        if reason is not None:
             self.left_out.append(LeftOut((THREADS, "" if owner is None else owner.label), head.thread_id, reason))
             return
         self.copied.append(_CopiedThread(partition, head.thread_id, owner, None if item is None else item.revision))
@@ -133,12 +137,54 @@ class _ThreadItems(StorageSource):
         if head.lease is not None and head.lease.until > self._clock.now():
             return "a run is at work on it; restart every process with the present settings, and repeat the command."
         if there is not None:
-            if there.created_at != item.created_at:  # it is no copy of this one
-                return "another thread with this id has been begun there."
-            newest = Ref(partition, CheckpointPlace("", head.newest).path, CHECKPOINT)
-            copied = there.value == item.value or not head.newest or (await self._target.get([newest]))[0] is not None
-            return None if copied else "a run went on with it here after it was copied."
+            return await self._reason_of_copy(partition, item, there)
         return "a thread with this id was deleted there." if await directories[1].was_erased(partition) else None
+
+    async def _reason_of_copy(self, partition: Partition, item: Item, there: Item) -> str | None:
+        """Return why the thread stays where it is, as the target has one of the same id; ``None``: it can be moved."""
+        if there.created_at != item.created_at:  # it is no copy of this one
+            return "another thread with this id has been begun there."
+        if await self._has(partition, item, there) or await self._is_part(partition, there):
+            return None
+        return (
+            "runs went on with it both here and there after it was copied; delete it in one of the two places, and "
+            "repeat the command."
+        )
+
+    async def _has(self, partition: Partition, item: Item, there: Item) -> bool:
+        """Return whether the target has the newest checkpoint of the thread with the head *item*."""
+        newest = Head.from_value(item.value).newest
+        if there.value == item.value or not newest:
+            return True
+        (found,) = await self._target.get([Ref(partition, CheckpointPlace("", newest).path, CHECKPOINT)])
+        return found is not None
+
+    async def _is_part(self, partition: Partition, there: Item) -> bool:
+        """Return whether the source has all that the target has of a thread, and no run is at work on it there."""
+        lease = Head.from_value(there.value).lease
+        if lease is not None and lease.until > self._clock.now():
+            return False
+        async for page in iterate_pages(self._target, partition):
+            held = [one for one in page if one.ref != there.ref]
+            for one, own in zip(held, await self._storage.get([one.ref for one in held]), strict=True):
+                if own is None or entry_of(own).spelled() != entry_of(one).spelled():
+                    return False
+        return True
+
+    async def _take_back(self, partition: Partition, owner: Owner | None, there: Item) -> str | None:
+        """Remove the head of an earlier copy in the target, and its place in the list: the thread is copied again.
+
+        Returns:
+            Why the thread stays where it is; ``None``: it was removed.
+        """
+        try:
+            await self._target.commit(Batch(partition, [Delete(*HEAD, expect=there.revision)]))
+        except RevisionConflictError:
+            return "a run went on with it there meanwhile; repeat the command."
+        if owner is not None:
+            thread_id, scoped = Head.from_value(there.value).thread_id, len(partition.parts) > 1
+            await ThreadDirectory(self._target, self._clock).leave(owner, thread_id, scoped=scoped)
+        return None
 
 
 async def move_threads(source: Storage, target: Storage, clock: Clock) -> ThreadMove:
