@@ -109,6 +109,17 @@ class TestPairs:
         assert claim.relative_names == {"brother": "Jonas"}
 
     @pytest.mark.parametrize(
+        ("text", "relative"),
+        [
+            ("My grandpa lives in Porto.", "grandfather"),
+            ("Notre chienne a peur.", "dog"),
+            ("Meine Oma ruft an.", "grandmother"),
+        ],
+    )
+    def test_a_claim_knows_the_words_that_tell_what_is_over(self, text: str, relative: str):
+        assert parse_claim(text).relatives == {relative}
+
+    @pytest.mark.parametrize(
         ("question", "several"),
         [
             ("Which languages do I speak?", True),

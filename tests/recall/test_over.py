@@ -26,6 +26,8 @@ FAR = 0.1
         ("I have a dog called Rex.", "Rex died on Sunday."),
         ("I've got a pony.", "We've finally sold the pony."),
         ("My dad lives in Cork.", "Sad news: my dad passed away in May."),
+        ("My mama lives in Cork.", "My mama passed away in May."),
+        ("Mon papa habite à Lyon.", "Mon papa est décédé."),
         ("Meine Freundin heißt Mia.", "Wir haben uns getrennt."),
         ("Ich arbeite bei Siemens.", "Mir wurde gekündigt."),
         ("Ich arbeite bei der Post.", "Ich bin jetzt in Rente."),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
+from threadkeep.text.relatives import RELATIVES
 from threadkeep.text.semantics import straight, words
 from threadkeep.text.tokenizing import FUNCTION_WORDS, STOP_WORDS, tokenise
 
@@ -275,39 +276,6 @@ _WITHOUT_SUBJECT: Final = re.compile(
     r"(?i)^\W*(?:(?:just|finally|actually|already|have|had|been|is|am|are)\ )*(?:[a-z]{2,}ed|went|gave|took|got|put|quit|left|made|bought|sold|broke|cut|threw|fell|ran|came|found|told|met|lost|won|set|let|up\ to|down\ to|back\ (?:on|to|at|in)|no\ more|not\ any\ ?more)\b"
 )
 """A statement that begins with what was done continues one that named the subject: ``Went with Obsidian after all.``"""
-_RELATIVES: Final[Mapping[str, str]] = {
-    member: group.split()[0]
-    for group in (
-        "sister soeur sœur schwester hermana irmã sorella",
-        "brother frère bruder hermano irmão fratello",
-        "mother mum mom mama mutter mère maman madre mamá mãe",
-        "father dad papa vater père papá padre pai",
-        "wife frau femme esposa mujer mulher moglie",
-        "husband mann mari marido esposo marito",
-        "partner girlfriend boyfriend freundin freund copain copine novia novio namorada namorado",
-        "son sohn fils hijo filho figlio",
-        "daughter tochter fille hija filha figlia",
-        "child kid kids children kinder kind enfants enfant hijos niños filhos figli",
-        "grandmother gran grandma oma grand-mère abuela avó nonna",
-        "grandfather grandad opa grand-père abuelo avô nonno",
-        "cousin cousine primo prima cugino cugina",
-        "uncle onkel oncle tío tio zio",
-        "aunt tante tía tia zia",
-        "nephew neffe neveu sobrino sobrinho",
-        "niece nichte nièce sobrina sobrinha",
-        "parents eltern pais genitori",
-        "boss manager chef chefin jefe jefa capo",
-        "colleague kollege kollegin collègue colega compañero collega",
-        "friend ami amie amigo amiga amico",
-        "neighbour neighbor nachbar nachbarin voisin voisine vecino vecina vizinho vicino",
-        "dog hund chien perro cão cachorro cane",
-        "cat kitten katze chat gato gatto",
-        "baby bébé bebé bebê eldest youngest",
-        "flatmate roommate mitbewohner colocataire",
-    )
-    for member in group.split()
-}
-"""Relatives, companions and pets in six languages: people and animals of whom a user has one or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,11 +326,11 @@ def parse_claim(text: str) -> Claim:
         definite=frozenset(_definite(lowered)),
         subjects=tuple(_subjects(spelled)),
         of_speaker=any(sentence[0].casefold() in _SPEAKER for sentence in spelled if sentence),
-        relatives=frozenset(_RELATIVES[word] for word in lowered if word in _RELATIVES),
+        relatives=frozenset(RELATIVES[word] for word in lowered if word in RELATIVES),
         relative_names={
-            _RELATIVES[word]: name
+            RELATIVES[word]: name
             for word, name in zip(lowered, tokens[1:], strict=False)
-            if word in _RELATIVES and name[:1].isupper()
+            if word in RELATIVES and name[:1].isupper()
         },
         adds=adds_to_it(said),
         change=change == "change",
@@ -478,7 +446,7 @@ def people_in(text: str) -> frozenset[str]:
             if follows and word[:1].isupper() and lowered not in _FUNCTION:
                 names.add(lowered)
             elif lowered not in _BEFORE_A_NAME and not word.isdigit():
-                follows = lowered in _RELATIVES or lowered.removesuffix("s") in _RELATIVES
+                follows = lowered in RELATIVES or lowered.removesuffix("s") in RELATIVES
     return frozenset(names)
 
 
@@ -491,7 +459,7 @@ def _person_in(claim: Claim, text: str) -> str | None:
         return None if claim.relatives else ""
     if spoken[0] not in _POSSESSIVES or not _OF_SPEAKER.isdisjoint(spoken):
         return None
-    relative = next((_RELATIVES[word] for word in spoken[1:_HEAD] if word in _RELATIVES), None)
+    relative = next((RELATIVES[word] for word in spoken[1:_HEAD] if word in RELATIVES), None)
     return None if relative == "boss" else relative
 
 

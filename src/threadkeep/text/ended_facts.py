@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from threadkeep.text.claims import MAX_CHARACTERS, SENTENCE, parse_claim
-from threadkeep.text.semantics import straight, words
+from threadkeep.text.relatives import LOSABLE, RELATED_PEOPLE
+from threadkeep.text.semantics import straight
 
 
 class Ending(NamedTuple):
@@ -27,30 +27,6 @@ class Ending(NamedTuple):
     names: frozenset[str] = frozenset()
 
 
-_PETS: Final[Mapping[str, str]] = {
-    member: group.split()[0]
-    for group in (
-        "dog puppy hund hündin welpe chien chienne chiot perro perra perrito cão cachorro cachorra cadela cane cagna",
-        "cat kitten kater katze chat chatte gato gata gatto gatta",
-        "rabbit bunny kaninchen hase lapin conejo coneja coelho coelha coniglio",
-        "horse pony pferd cheval jument caballo yegua cavalo égua cavallo",
-        "parrot budgie papagei wellensittich perroquet perruche loro papagaio pappagallo",
-        "hamster hámster criceto",
-        "tortoise schildkröte tortue tortuga tartaruga",
-        "grandmother gran grandma oma großmutter mamie grand-mère abuela avó nonna",
-        "grandfather grandad grandpa opa großvater papi grand-père abuelo avô nonno",
-        "mother mum mom mutter mère madre mãe",
-        "father dad vater père padre pai",
-        "sister schwester sœur soeur hermana irmã sorella",
-        "brother bruder frère hermano irmão fratello",
-        "uncle onkel oncle tío tio zio",
-        "aunt tante tía tia zia",
-        "husband mann mari marido esposo marito",
-        "wife frau femme mujer esposa mulher moglie",
-    )
-    for member in group.split()
-}
-"""Animals, and relatives, whom a user may have lost."""
 _PARTNER: Final = r"(?:girlfriend|boyfriend|partner|fiancée?|wife|husband|spouse|freundin|freund|frau|mann|partnerin|verlobter?|copine|copain|petite?\ amie?|compagne|compagnon|femme|mari|conjointe?|novi[oa]|pareja|mujer|marido|espos[oa]|prometid[oa]|namorad[oa]|mulher|noiv[oa]|companheir[oa]|ragazz[oa]|fidanzat[oa]|compagn[oa]|moglie|marito)"
 _MINE: Final = r"(?:my|our|the|mein(?:e[nmr]?)?|unser(?:e[nmr]?)?|der|die|das|den|mon|ma|notre|le|la|mi|nuestr[oa]|el|al|(?:[oa]\ )?(?:meu|minha|noss[oa])|o|a|(?:il\ |la\ )?(?:mi[oa]|nostr[oa])|il)"
 _CALLED: Final = r"(?-i:[A-ZÀ-Ý][\w'-]+)"
@@ -61,7 +37,7 @@ _NO_NAME: Final = r"(?:i|we|he|she|it|they|this|that|everyone|nobody|someone|er|
 
 def _one(place: int) -> str:
     """Return the pattern of an animal or a relative of the user; the groups of each *place* have names of their own."""
-    kin = "|".join(_PETS)
+    kin = "|".join(LOSABLE)
     return rf"(?:{_MINE}\ (?:(?!\w+'s\b)\w+\ )?(?P<kin{place}>{kin})\b(?:,?\ (?P<name{place}>{_CALLED}),?)?|(?P<alone{place}>(?!{_NO_NAME}\b){_CALLED}))"
 
 
@@ -141,7 +117,7 @@ def ending_in(text: str) -> Ending | None:
             names = frozenset(
                 value.casefold() for key, value in found.groupdict().items() if not key.startswith("kin") and value
             )
-            return Ending("one", _PETS.get(kin, ""), names)
+            return Ending("one", LOSABLE.get(kin, ""), names)
     return None
 
 
@@ -177,10 +153,9 @@ _HAS_JOB: Final = re.compile(
 )
 
 
-_RELATIVE_KIN: Final = words("grandmother grandfather mother father sister brother uncle aunt husband wife")
 _HAS_ONE: Final = re.compile(
     rf"""(?ix)(?:\b(?:my|our|mein(?:e[nmr]?)?|unser(?:e[nmr]?)?|mon|ma|notre|mi|nuestr[oa]|meu|minha|noss[oa]|mi[oa]|nostr[oa])
-    | (?:\b(?:have|got|own|habe?|haben|avons|tengo|tenemos|tenho|temos|ho|abbiamo|on\ a)|'ve|'ai)\ (?:got\ )?(?:an?|one|eine?n?|une?|una?|uma?|um))\ (?:(?!\w+'s\b)\w+\ )?(?P<kin>{"|".join(_PETS)})\b(?!')"""
+    | (?:\b(?:have|got|own|habe?|haben|avons|tengo|tenemos|tenho|temos|ho|abbiamo|on\ a)|'ve|'ai)\ (?:got\ )?(?:an?|one|eine?n?|une?|una?|uma?|um))\ (?:(?!\w+'s\b)\w+\ )?(?P<kin>{"|".join(LOSABLE)})\b(?!')"""
 )
 _LIVES: Final = re.compile(
     rf"(?i),?(?: {_CALLED},?)? (?:is|has|lives|works|likes|loves|speaks|ist|hat|heißt|wohnt|lebt|arbeitet|mag|est|a|s'appelle|habite|vit|travaille|es|tiene|se llama|vive|trabaja|é|tem|se chama|chama-se|mora|trabalha|è|ha|si chiama|abita|lavora)\b"
@@ -188,7 +163,7 @@ _LIVES: Final = re.compile(
 
 
 _GIVEN_NAME: Final = re.compile(
-    rf"(?i)\b(?:called|named|is|name's|namens|heißt|s'appelle|appelée?|se llama|llamad[oa]|se chama|chama-se|chamad[oa]|si chiama|chiamat[oa]|{_PARTNER}|{'|'.join(_PETS)}),? (?P<name>{_CALLED})"
+    rf"(?i)\b(?:called|named|is|name's|namens|heißt|s'appelle|appelée?|se llama|llamad[oa]|se chama|chama-se|chamad[oa]|si chiama|chiamat[oa]|{_PARTNER}|{'|'.join(LOSABLE)}),? (?P<name>{_CALLED})"
 )
 
 
@@ -211,10 +186,10 @@ def is_over(text: str, ending: Ending) -> bool:
     if ending.what == "partner":
         return _HAS_PARTNER.match(said) is not None and not other_name
     found = _HAS_ONE.search(said)
-    kin = _PETS[found["kin"].casefold()] if found else ""
+    kin = LOSABLE[found["kin"].casefold()] if found else ""
     if not found or ending.kin not in ("", kin) or other_name or not (ending.kin or ending.names <= claim.words):
         return False
-    return kin not in _RELATIVE_KIN or (found.start() == 0 and _LIVES.match(said, found.end()) is not None)
+    return kin not in RELATED_PEOPLE or (found.start() == 0 and _LIVES.match(said, found.end()) is not None)
 
 
 def is_reunited(text: str) -> bool:
