@@ -1,4 +1,4 @@
-"""Clients that offer to go on in HTTP/2 are answered in HTTP/1.1, with the body that they sent."""
+"""Clients that offer to go on in HTTP/2 are answered in HTTP/1.1, with the body that they sent, if it is whole."""
 
 from __future__ import annotations
 
@@ -44,6 +44,23 @@ def test_a_request_with_an_upgrade_keeps_its_body(open_gateway: Open, size: int)
             assert response.status == 201, body
 
     assert kept(gateway) == sorted(texts)
+
+
+def test_a_body_that_is_cut_off_is_not_answered(open_gateway: Open):
+    """The client has left: what it meant to send is unknown, and nothing of it is kept."""
+    gateway = open_gateway()
+    address = urlsplit(gateway.origin)
+    lines = json.dumps({"text": "I live in Lisbon."}) + "\n"
+    headers = f"Host: gateway\r\n{USER}: ana\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n"
+    with socket.create_connection((address.hostname or "", address.port or 0)) as client:
+        client.sendall(f"POST /api/memories/import HTTP/1.1\r\n{headers}\r\n{lines}".encode())
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(65_536) == b""
+    with socket.create_connection((address.hostname or "", address.port or 0)) as client:
+        client.sendall(request("I like jazz."))
+        assert client.recv(65_536).startswith(b"HTTP/1.1 201")
+
+    assert kept(gateway) == ["I like jazz."]
 
 
 def test_requests_that_are_sent_at_once_are_all_answered(open_gateway: Open):

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from starlette.requests import ClientDisconnect
+
 from threadkeep.gateway.problems import problem
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class RequestLimits:
         if content.startswith(b"multipart/") or not _has_body(headers):
             await self._app(scope, receive, send)
             return
-        body = await _read(receive, headers.get(b"content-length", b"0"))
+        try:
+            body = await _read(receive, headers.get(b"content-length", b"0"))
+        except ClientDisconnect:  # what it meant to send is unknown
+            return
         if body is None:
             detail = f"The body has more than {MAX_BODY_BYTES:,} bytes."
             await _refuse(413, "too_large", detail, scope, receive, send)
@@ -94,11 +99,16 @@ async def _read(receive: Receive, announced: bytes) -> bytes | None:
     """Return the body, or None if it is too large.
 
     A client that still sends would not see the answer, so some of a large body is read and dropped.
+
+    Raises:
+        ClientDisconnect: The client has left before the end of the body.
     """
     body, size = bytearray(), 0
     fits = announced.isdigit() and int(announced) <= MAX_BODY_BYTES
     while size <= _DROPPED_BYTES:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         part = message.get("body", b"")
         size += len(part)
         fits = fits and size <= MAX_BODY_BYTES
