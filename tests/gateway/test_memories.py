@@ -174,13 +174,16 @@ class TestMemories:
             memory_id = await added(client)
             address = f"/memories/{memory_id}{path}"
             without = await client.request(method, address, json=body)
+            any_revision = await client.request(method, address, json=body, headers={"If-Match": "*"})
             answers = [
                 await client.request(method, address, json=body, headers={"If-Match": tag})
-                for tag in ('"0"', '"999999"', "*", 'W/"1"', "1", '"x"')
+                for tag in ('"0"', '"999999"', 'W/"1"', "1", '"x"')
             ]
             unchanged = (await client.get(f"/memories/{memory_id}")).json()
 
         assert (without.status_code, without.json()["code"]) == (428, "precondition_required")
+        assert (any_revision.status_code, any_revision.json()["code"]) == (428, "precondition_required")
+        assert "names no revision" in any_revision.json()["detail"]
         assert {(one.status_code, one.json()["code"]) for one in answers} == {(412, "revision_conflict")}
         assert (unchanged["text"], unchanged["pinned"]) == ("I live in Rome.", False)
 

@@ -195,10 +195,13 @@ def expected_revision(if_match: str | None) -> int:
     """Return the revision of the header ``If-Match``.
 
     Raises:
-        ProblemError: The header is missing, or names no revision.
+        ProblemError: The header is missing, is ``*``, or names no revision.
     """
     if if_match is None:
         detail = "The request needs If-Match with the ETag that was read."
+        raise ProblemError(428, "precondition_required", detail)
+    if if_match.strip() == "*":  # it would match any revision, so a change that was not read would be overwritten
+        detail = "If-Match: * names no revision; pass the ETag that was read."
         raise ProblemError(428, "precondition_required", detail)
     found = _ETAG.fullmatch(if_match.strip())
     if found is None:
