@@ -427,6 +427,30 @@ class TestIdempotency:
         assert "Xanadu" not in everything
 
 
+class TestTombstones:
+    async def test_each_is_on_one_page(self, gateway: GatewayWorld):
+        """Also if one that was read is lifted before the next page."""
+        texts = [f"Ana has {number} dogs." for number in ("two", "three", "four", "five", "six")]
+        for text in texts:
+            await gateway.tk.proposals.reject(await proposed(gateway, text), owner=owner_of("ana"))
+        async with gateway.client() as client:
+            first = (await client.get("/tombstones", params={"limit": 2})).json()
+            await client.delete(f"/tombstones/{first['tombstones'][1]['tombstone_id']}")
+            second = (await client.get("/tombstones", params={"limit": 2, "cursor": first["cursor"]})).json()
+            third = (await client.get("/tombstones", params={"limit": 2, "cursor": second["cursor"]})).json()
+            whole = (await client.get("/tombstones")).json()
+            forged = await client.get("/tombstones", params={"cursor": first["cursor"][:-1]})
+
+        pages = [[one["text"] for one in page["tombstones"]] for page in (first, second, third)]
+        assert pages == [texts[4:2:-1], texts[2:0:-1], texts[:1]]
+        assert third["cursor"] is None
+        assert ([one["text"] for one in whole["tombstones"]], whole["cursor"]) == (
+            texts[4::-1][:1] + texts[2::-1],
+            None,
+        )
+        assert forged.status_code == 422
+
+
 class TestProposals:
     async def test_decide_many(self, gateway: GatewayWorld):
         first, second = await proposed(gateway, "Ana likes tea."), await proposed(gateway, "Ana has a dog.")

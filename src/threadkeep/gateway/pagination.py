@@ -32,6 +32,26 @@ class RowPage(Protocol[T_co]):
     def __iter__(self) -> Iterator[T_co]: ...
 
 
+class ListPage(list[T]):
+    """A page of a list that was read whole.
+
+    Args:
+        rows: The list.
+        key: Returns the place of a row, of which no two are the same; the greatest comes first.
+        limit: How many rows the page has at most.
+        cursor: The place of the last row of the page before; ``None``: this is the first page.
+
+    Attributes:
+        cursor: That of this page; ``None``: it is the last one.
+    """
+
+    def __init__(self, rows: Iterable[T], key: Callable[[T], str], *, limit: int, cursor: str | None) -> None:
+        ordered = sorted(rows, key=key, reverse=True)
+        following = [row for row in ordered if cursor is None or key(row) < cursor]
+        super().__init__(following[:limit])
+        self.cursor = key(self[-1]) if self and len(following) > limit else None
+
+
 class Cursors:
     """Makes and reads cursors. All processes share the secret that signs them, and know the one before.
 

@@ -3133,12 +3133,15 @@ export interface components {
         };
         /**
          * TombstonesBody
-         * @description The tombstones, newest first.
+         * @description A page of tombstones, newest first.
          *
          *     Attributes:
          *         tombstones: The tombstones.
+         *         cursor: What to pass for the next page; ``None``: this is the last one.
          */
         TombstonesBody: {
+            /** Cursor */
+            cursor: string | null;
             /** Tombstones */
             tombstones: components["schemas"]["TombstoneBody"][];
         };
@@ -5888,7 +5891,10 @@ export interface operations {
     };
     list_tombstones_api_tombstones_get: {
         parameters: {
-            query?: never;
+            query?: {
+                cursor?: string;
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;

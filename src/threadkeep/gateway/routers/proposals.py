@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from threadkeep import Choice
+from threadkeep import Choice, Tombstone
 from threadkeep.gateway.bodies import (
     ID_CHARACTERS,
     Comment,
@@ -24,6 +24,7 @@ from threadkeep.gateway.bodies import (
 )
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer
+from threadkeep.gateway.pagination import ListPage
 from threadkeep.gateway.problems import ProblemError
 
 router = APIRouter(tags=["proposals"], route_class=IdempotentRoute)
@@ -104,13 +105,15 @@ class TombstoneBody(BaseModel):
 
 
 class TombstonesBody(BaseModel):
-    """The tombstones, newest first.
+    """A page of tombstones, newest first.
 
     Attributes:
         tombstones: The tombstones.
+        cursor: What to pass for the next page; ``None``: this is the last one.
     """
 
     tombstones: list[TombstoneBody]
+    cursor: str | None
 
 
 @router.get("/proposals")
@@ -156,17 +159,26 @@ async def decide_proposal(proposal_id: ItemId, body: DecisionBody, user: Reviewe
 
 
 @router.get("/tombstones")
-async def list_tombstones(user: Reader) -> TombstonesBody:
+async def list_tombstones(user: Reader, limit: Limit = 50, cursor: Cursor = None) -> TombstonesBody:
     """List the statements that are not learnt again, newest first."""
-    tombstones = await user.tk.proposals.tombstones()
+
+    async def rows(*, limit: int, cursor: str | None) -> ListPage[Tombstone]:
+        return ListPage(await user.tk.proposals.tombstones(), _place, limit=limit, cursor=cursor)
+
+    found, more = await user.page(rows, "tombstones", cursor=cursor, limit=limit)
     return TombstonesBody(
         tombstones=[
             TombstoneBody(
                 tombstone_id=one.tombstone_id, cause=one.cause, text=one.text, at=one.at, expires_at=one.expires_at
             )
-            for one in tombstones
-        ]
+            for one in found
+        ],
+        cursor=more,
     )
+
+
+def _place(tombstone: Tombstone) -> str:
+    return f"{tombstone.at.astimezone(UTC).isoformat(timespec='microseconds')} {tombstone.tombstone_id}"
 
 
 @router.delete("/tombstones/{tombstone_id}", status_code=204)
