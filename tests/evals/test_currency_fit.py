@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from pathlib import Path
 
@@ -61,11 +62,24 @@ async def test_of_several_later_turns_the_nearest_counts_as_the_change():
     assert among_others["shared words"] >= alone["shared words"]
 
 
+def sampled(name: str, folder: Path, every: int) -> Path:
+    """Return a file with one of *every* items of each list of a shipped file."""
+    lists = json.loads((DATA / name).read_text("utf-8"))
+    path = folder / name
+    path.write_text(json.dumps({part: items[every - 1 :: every] for part, items in lists.items()}), "utf-8")
+    return path
+
+
+SIZES = pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
+"""A third of the items in CI, with the bounds of the full size."""
+
+
 @pytest.mark.long
+@SIZES
 @pytest.mark.parametrize("name", ["updates_first.json", "updates_second.json"])
-def test_outdated_values_are_marked(name: str):
-    """With the local embedder, at full size."""
-    report = run_personal(DATA / name, parts=["updates", "several"])
+def test_outdated_values_are_marked(name: str, every: int, tmp_path: Path):
+    """With the local embedder."""
+    report = run_personal(sampled(name, tmp_path, every), parts=["updates", "several"])
     shares = {row["figure"]: row["share"] for row in report["results"]}
 
     assert shares["stale_as_fact"] <= 0.1
@@ -74,10 +88,10 @@ def test_outdated_values_are_marked(name: str):
     assert shares["several_unmarked"] >= 0.35
 
 
-@pytest.mark.long
-def test_true_statements_are_hardly_ever_marked():
-    """At full size, with the local embedder, on wording that no weight was fitted to."""
-    report = run_personal(DATA / "statements_held_out.json", parts=["facts", "updates"])
+@SIZES
+def test_true_statements_are_hardly_ever_marked(every: int, tmp_path: Path):
+    """With the local embedder, on wording that no weight was fitted to."""
+    report = run_personal(sampled("statements_held_out.json", tmp_path, every), parts=["facts", "updates"])
     shares = {row["figure"]: row["share"] for row in report["results"]}
 
     assert shares["true_as_earlier"] <= 0.05
@@ -87,9 +101,10 @@ def test_true_statements_are_hardly_ever_marked():
 
 
 @pytest.mark.long
-def test_turns_of_small_memories_are_marked_where_a_later_one_outdates_them():
+@SIZES
+def test_turns_of_small_memories_are_marked_where_a_later_one_outdates_them(every: int, tmp_path: Path):
     """The same; their writer had seen no rule."""
-    report = run_personal(DATA / "memories_held_out.json")
+    report = run_personal(sampled("memories_held_out.json", tmp_path, every))
     shares = {row["figure"]: row["share"] for row in report["results"]}
 
     for count in IN_ONE_MEMORY:
