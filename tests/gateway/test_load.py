@@ -35,7 +35,7 @@ def test_turns_of_owners_that_move_are_kept(capsys: pytest.CaptureFixture[str]):
 
     assert [line for line in printed.splitlines() if "at most 0," in line] == []
     assert "| bare |" in printed
-    assert "turns of owners that move                               200.000" in printed
+    assert "turns of owners that move                                60.000" in printed
     assert [line.split(" in ")[0] for line in printed.splitlines()[-2:]] == [
         "load: throughput passed",
         "load: moving     passed",

@@ -25,7 +25,7 @@ from threadkeep_evals.tables import draw, markdown
 LEAST: Final = {"worker beside": 0.5, "learning inside": 0.4}
 GROWTH: Final = 0.15
 MOVED_TURNS: Final = 2_000
-MOVED_TURNS_QUICK: Final = 200
+MOVED_TURNS_QUICK: Final = 60
 MOVING_GATEWAYS: Final = 4
 KINDS: Final = ("bare", "worker beside", "learning inside")
 QUICK: Final = {"EMBEDDINGS_PROVIDER": "none"}
