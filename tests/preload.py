@@ -12,9 +12,11 @@ import tempfile
 from pathlib import Path
 
 import langchain.agents
+import langchain_openai
 import psycopg_pool  # is imported when a storage connects
 import pymongo
 import redis.asyncio
+import typer.main
 
 import tests.capture.world
 import tests.checkpoints.checkpoints
@@ -24,7 +26,9 @@ import threadkeep.storage.mongodb.storage
 import threadkeep.storage.postgres.storage
 import threadkeep.storage.redis.storage
 import threadkeep.storage.sqlite.storage
+from tests.command_line import built_command
 from tests.conftest import OTHERS, PREFIXES
+from threadkeep.cli.main import app
 from threadkeep.gateway.serve import _require_usable
 from threadkeep.gateway.settings import GatewaySettings
 
@@ -38,5 +42,7 @@ with tempfile.TemporaryDirectory() as folder:
     sys.path.insert(0, folder)
     asyncio.run(_require_usable("preloaded_agent:graph", GatewaySettings.load()))
     sys.path.remove(folder)
+typer.main.get_command = built_command  # to build all commands takes a program a tenth of a second
+built_command(app)
 gc.collect()
 gc.freeze()
