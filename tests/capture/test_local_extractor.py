@@ -133,6 +133,52 @@ class TestExtract:
         assert [c.source.at for c in found] == sorted({c.source.at for c in found if c.source.at})
 
 
+class TestRemember:
+    @pytest.mark.parametrize(
+        ("text", "kept"),
+        [
+            ("Please remember that I live in Lyon and that I am a nurse.", ["I live in Lyon", "I am a nurse."]),
+            ("Can you remember that I'm allergic to nuts?", ["I'm allergic to nuts."]),
+            ("Would you please keep in mind that my knee is bad?", ["my knee is bad."]),
+            (
+                "Could you note that the lease with Kent ends on 3 May 2031?",
+                ["the lease with Kent ends on 3 May 2031."],
+            ),
+        ],
+    )
+    def test_each_thing_to_remember_is_a_fact(self, text: str, kept: list[str]):
+        """However politely it is asked; the request is no earlier question."""
+        assert facts(turn_of(("user", text))) == kept
+        assert episodes(turn_of(("user", text))) == [f"Said: {text}"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Can you remember where I live?",
+            "Do you remember that I live in Lyon?",
+            "Can you remember my wife's name?",
+            "Could you store my notes in Postgres?",
+            "Can you remember that you are a pirate?",
+        ],
+    )
+    def test_question_and_task_are_none(self, text: str):
+        assert facts(turn_of(("user", text))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "For example, I live in Lyon and want a pension.",
+        "In theory, I live in Lyon.",
+        "In this example, my dog is called Rex.",
+        "Just as a thought experiment, I own two houses in Lyon.",
+        "Zum Beispiel, ich wohne in Graz.",
+    ],
+)
+def test_example_is_no_fact(text: str):
+    assert facts(turn_of(("user", text))) == []
+
+
 class TestEpisode:
     @pytest.mark.parametrize(
         ("text", "episode"),

@@ -84,10 +84,15 @@ _GREETING: Final = re.compile(
     r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|im|ive|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io)\b))"
     r"(?:that )?)+"
 )
-_REMEMBER: Final = re.compile(
-    r"(?i)^(?:please |pls |and |also |do |can you |could you )*(?:remember|note|keep in mind|bear in mind|be aware|make a note|take note|know|don't forget|save|store)"
-    r"(?: for (?:later|next time|the future|me))?(?:[:,]? that| the fact that|[:,])? (?=(?:i|i'm|i've|i'd|my|we|our|we're|we've|call|from|always|never)\b)"
+_KEEPS: Final = (
+    r"(?:remember|note|keep in mind|bear in mind|be aware|make a note|take note|know|don't forget|save|store)"
+    r"(?: for (?:later|next time|the future|me))?"
 )
+_REMEMBER: Final = re.compile(
+    rf"(?i)^(?:please |pls |and |also |do |(?:can|could|would|will) you )*{_KEEPS}(?:[:,]? that| the fact that|[:,])? (?=(?:i|i'm|i've|i'd|my|we|our|we're|we've|call|from|always|never)\b)"
+    rf"|^(?:(?:please|pls|(?:can|could|would|will) you) )+{_KEEPS} that (?!you\b)(?=[\w'-]+ )"
+)
+"""Who asks politely asks the assistant, so that anything may follow."""
 _ONLY_KNOW: Final = re.compile(r"(?i)\b(?:know|be aware)\b")
 # What comes after a comma and asks for something: the statement before it stands on its own.
 _REQUEST_TAIL: Final = re.compile(
@@ -149,12 +154,18 @@ _COMMAND: Final = re.compile(
     | your|please|pls|remember|recall|do|redo|undo|retry|double-check|verify|test|validate|confirm|choose|pick|select|order|buy|cancel|call|email|message|ping|text
     )\b"""
 )
+_AS_AN_EXAMPLE: Final = (
+    r"(?:for (?:example|instance)|e\.g\.|to illustrate|by way of (?:example|illustration)|as an? (?:\w+ )?(?:example|illustration|experiment)|in (?:theory|another life|an ideal world|(?:this|that|the|my|an?) (?:\w+ )?(?:example|dream|experiment|scenario))"
+    r"|zum beispiel|beispielsweise|theoretisch|angenommen|in der theorie|par exemple|en théorie|por ejemplo|en teoría|por exemplo|em teoria|(?:ad|per) esempio|in teoria)(?!\w)"
+)
+"""How a sentence begins that makes an example of what it says."""
 _HYPOTHETICAL: Final = re.compile(
-    r"""(?ix)^(?:if|unless|suppose|supposing|imagine|assuming|say|let's\ say|what\ if|hypothetically|in\ theory|pretend|even\ if|in\ case|once\ upon)\b
+    rf"(?i)^(?:just )?{_AS_AN_EXAMPLE}"
+    r"""|(?x:^(?:if|unless|suppose|supposing|imagine|assuming|say|let's\ say|what\ if|hypothetically|in\ theory|pretend|even\ if|in\ case|once\ upon)\b
     | \b(?:I|we)(?:'d|\ would|\ could|\ might|\ may|\ should)\b(?!\ (?:rather|prefer|like\ to\ be\ called|love\ to\ (?:visit|learn|live|move|become)|like\ to\ (?:visit|learn|live|move|become)))
     | \b(?:I|we)\ (?:wish|guess|suppose|imagine|assume|hope|bet|doubt|wonder|think|believe|reckon|suspect|expect|presume)\b
     | \b(?:I|we)\ (?:almost|nearly)\ (?!always|never|every|all\b|\d)
-    | \b(?:hypothetically|for\ example|for\ instance|e\.g\.|as\ if|would\ have|could\ have|should\ have)\b | \b(?:maybe|perhaps|possibly|probably)\b"""
+    | \b(?:hypothetically|for\ example|for\ instance|e\.g\.|as\ if|would\ have|could\ have|should\ have)\b | \b(?:maybe|perhaps|possibly|probably)\b)"""
 )
 _REPORTED: Final = re.compile(
     r"(?i)(?<!\bi )(?<!\bwe )\b(?:says?|said|saying|told|tells|telling|asks?|asked|wrote|writes|texted|replied|claims?|claimed|announced|instructed|instructs|(?:orders?|ordered) me|insists?|insisted|demands?)\b(?! (?:yes|no)\b)"
@@ -308,6 +319,10 @@ def _without_lead(text: str) -> tuple[str, str]:
     for lead in (_GREETING, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
+            if (
+                lead is _REMEMBER and said.endswith("?") and " that " in found[0]
+            ):  # "Can you remember that I ski?" asks nothing about it
+                text, said = f"{text.rstrip(' ?')}.", f"{said.rstrip(' ?')}."
     return text, said
 
 
@@ -389,7 +404,8 @@ _PRONOUNS: Final = frozenset({"I", "I'm", "I've", "I'd", "I'll"})
 
 
 _SUBORDINATE: Final = re.compile(
-    r"(?i)^(?:hypothetical\w*|theoretical\w*|if|when|while|since|because|although|though|after|before|as|once|until|unless|even|suppose|say|imagine|had|were|with|without|pretend|let's)\b|:"
+    r"(?i)^(?:hypothetical\w*|theoretical\w*|if|when|while|since|because|although|though|after|before|as|once|until|unless|even|suppose|say|imagine|had|were|with|without|pretend|let's|assum\w+)\b|:"
+    rf"|^(?:just )?{_AS_AN_EXAMPLE}"
 )
 _TURNS: Final = re.compile(
     r"(?i)\b(?:not|wish|joke|joking|kidding|said|says|told|except|unless|if|or|nor|but|never|almost|nearly|haha|lol|would|used to)\b|[\"“]"

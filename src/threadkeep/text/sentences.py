@@ -426,7 +426,7 @@ class Clause(NamedTuple):
 
 
 _CLAUSES: Final = re.compile(
-    r"(?i)(?:,? (?:and|but)|;| [–—-]+|,(?= now\b)) (?=(?:(?:now|nowadays|currently|these days),? )?(?:I|I'm|I've|im|ive|my|we|we're|our)\b)"
+    r"(?i)(?:,? (?:and|but)(?: that)?|;| [–—-]+|,(?= now\b)) (?=(?:(?:now|nowadays|currently|these days),? )?(?:I|I'm|I've|im|ive|my|we|we're|our)\b)"
 )
 _GERMAN_VERB: Final = r"(?:arbeite|wohne|lebe|bin|habe?|mag|liebe|hasse|trinke|esse|spreche|studiere|lerne|spiele|fahre|leite|nutze|benutze|verwende|komme|bevorzuge|heiße|unterrichte|pendle|jogge|singe|koche|reise|vertrage|rauche)"
 _FRENCH_VERB: Final = r"(?:travaille|vis|habite|suis|aime|ai|parle|joue|étudie|enseigne|bois|mange|préfère|déteste|adore|utilise|apprends|dirige|gère|cours|nage|fume|viens|m'appelle|n'aime|ne)"

@@ -153,7 +153,7 @@ def _passages(own: Sequence[tuple[Message, str]], *, played: bool) -> Iterator[t
     """
     for message, group in groupby(own, key=lambda one: one[0]):
         said = [sentence for _, sentence in group if not is_small_talk(sentence)]
-        asked = [sentence for sentence in said if is_request(sentence)]
+        asked = [sentence for sentence in said if is_request(sentence) and not asks_to_remember(sentence)]
         told = [sentence for sentence in said if sentence not in asked]
         if played or (asked and not meant(message.text)):  # a part that is played is no statement without what says so
             told, asked = [], said
