@@ -207,7 +207,7 @@ async def test_every_process_is_replaced_under_load(tmp_path: Path, postgres_url
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("kills", "users"), [(4, 2), pytest.param(200, 4, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("kills", "users"), [(20, 2), pytest.param(200, 4, marks=pytest.mark.soak)])
 async def test_every_process_is_killed_under_load(tmp_path: Path, postgres_url: str, kills: int, users: int):
     """A client whose stream was cut asks again; what was acknowledged before is there, once."""
     with fleet(tmp_path, postgres_url, gateways=2, workers=2) as running:
