@@ -29,7 +29,7 @@ from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (61, 1565),
-    "learn one sentence": (50, 1300),
+    "learn one sentence": (51, 1300),
     "warm recall": (37, 298),
     "list memories": (14, 74),
     "forget a memory": (27, 436),
