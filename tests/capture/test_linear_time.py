@@ -21,7 +21,7 @@ from threadkeep.capture.provenance import own_clauses
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message
 from threadkeep.search.query import parse_query
-from threadkeep.text import extractive, facts, refusals, sentences
+from threadkeep.text import extractive, facts, refusals, requests, sentences
 from threadkeep.text.dates import dates_in
 from threadkeep.text.keeping import has_happened
 from threadkeep.text.quoted import HEADING, strip_blocks
@@ -129,7 +129,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "question": lambda text: parse_query(text, now=NOW),
     "redaction": redact,
     "redaction of personal data": redactor(["email", "iban", "ip", "phone"]),
-    "request": facts.is_request,
+    "request": requests.is_request,
+    "told": requests.told_in,
     "sentences": sentences.sentences,
     "slot": slot_of,
     "slots asked": slots_asked,

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.text.facts import MIN_SCORE, is_request, is_small_talk, statements
+from threadkeep.text.facts import MIN_SCORE, is_small_talk, statements
 from threadkeep.text.refusals import unwanted
+from threadkeep.text.requests import is_request
 from threadkeep_evals.data_banks import read_bank
 from threadkeep_evals.keeping_fit import KEEP
 

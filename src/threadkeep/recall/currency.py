@@ -23,7 +23,7 @@ from threadkeep.memories.codec import memory_namespaces
 from threadkeep.memories.kinds import family
 from threadkeep.memories.models import ASKED, SAID, Memory, recallable
 from threadkeep.proposals.models import NewProposal, Proposed
-from threadkeep.recall.packing import statement_in
+from threadkeep.recall.packing import statement_in, tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.claims import FEATURES, both_hold, compare, returns
 from threadkeep.text.ended_facts import ending_in, given_names, is_over, is_reunited
@@ -355,7 +355,7 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
     """Return what *memories* state, oldest first, and what two of one turn state once."""
     by_turn: dict[frozenset[TurnId | None], dict[str, DatedStatement]] = defaultdict(dict)
     for place, memory in enumerate(memories):
-        if memory is None or (memory.kind == "episodic" and not _tells(memory.text)):
+        if memory is None or (memory.kind == "episodic" and not tells(memory.text)):
             continue
         text = memory.text.removeprefix(SAID).removeprefix(ASKED)
         turns = frozenset(map(_turn_of, memory.sources)) - {None}
@@ -376,11 +376,6 @@ def _join(by_text: Mapping[str, DatedStatement]) -> None:
             if inner != outer and inner in outer:
                 one.places.append(whole.place)
                 whole.whole = True
-
-
-def _tells(text: str) -> bool:
-    """Return whether an episode is a statement; a question, and a whole message of a conversation, changes nothing."""
-    return text.startswith(SAID) or (text.startswith(ASKED) and "?" not in text)
 
 
 LOOKED_AT: Final = 50

@@ -17,7 +17,8 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.search.conversations import LABEL
 from threadkeep.text.claims import change_in
-from threadkeep.text.facts import is_filler, is_request
+from threadkeep.text.facts import is_filler, is_small_talk
+from threadkeep.text.requests import asks_from, is_question, told_in
 from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
@@ -151,7 +152,26 @@ def _sentences(passage: str) -> tuple[tuple[str, bool], ...]:
 @lru_cache(maxsize=4096)
 def statement_in(passage: str) -> str:
     """Return what *passage* states: without requests, and what names nothing; all of it if there is nothing else."""
-    return " ".join(one for one, tells in _sentences(passage) if tells and not is_request(one)) or passage
+    return " ".join(part for _, part in _stated_parts(passage)) or passage
+
+
+@lru_cache(maxsize=4096)
+def tells(passage: str) -> bool:
+    """Return whether *passage*, an episode, changes what was so: it is no mere question, and no whole conversation.
+
+    Beside a question, only the part before a request in its own sentence counts: whole sentences of what was asked are
+    another author's, or of a part that is played.
+    """
+    if not passage.startswith(ASKED):
+        return passage.startswith(SAID)
+    sentences = sentences_in(passage)
+    return not any(map(is_question, sentences)) or any(asks_from(one) for one, _ in _stated_parts(passage))
+
+
+def _stated_parts(passage: str) -> list[tuple[str, str]]:
+    """Return each sentence of *passage* that tells something, with the part that does."""
+    told = ((one, told_in(one)) for one, tells in _sentences(passage) if tells)
+    return [(one, part) for one, part in told if part and (part == one or not (is_filler(part) or is_small_talk(part)))]
 
 
 def _without_filler(passage: str, query: Query) -> str:

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from threadkeep.text.ended_facts import is_own_ending
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
+from threadkeep.text.requests import asks_from
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
 from threadkeep.text.sentences import QUOTATION, SUBJECT_IN_VERB, Clause, split_clauses
 from threadkeep.text.slots import slot_of
@@ -80,8 +81,8 @@ _GREETING: Final = re.compile(
     r"|awesome|perfect|ok|okay|alright|sure|definitely|absolutely|exactly|totally|for sure|of course|no (?:problem|worries|prob)|congrats|congratulations|guess what|(?:good|great|big) news|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|whoa|woah|yay|aw+|ugh|phew|omg|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
-    r"|seriously(?: though)?|note|context|background|correction|update|reminder|wait|oops|hallo|servus|moin|na(?: du)?|bonjour|salut|hola|buenas|olá|ciao|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
-    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|im|ive|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io)\b))"
+    r"|seriously(?: though)?|note|context|background|correction|update|reminder|wait|oops|i should (?:say|mention|add)|hallo|servus|moin|na(?: du)?|guten (?:morgen|tag|abend)|übrigens|ach (?:ja|so)|bonjour|bonsoir|salut|coucou|au fait|sinon|bon|hola|buenas|por cierto|oye|bueno|olá|oi|bom dia|boa (?:tarde|noite)|aliás|a propósito|ciao|buongiorno|buonasera|a proposito|senti|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*(?:[,!:;–—-]+|\.+(?=\s))\s*|\s+(?=(?:i|i'm|i've|im|ive|my|we|our|we're|no|nope|yes|yeah|wait|sorry|btw|ich|wir|mein\w*|je|mon|ma|yo|mi|eu|meu|io|não|no|non)\b))"
     r"(?:that )?)+"
 )
 _KEEPS: Final = (
@@ -94,18 +95,8 @@ _REMEMBER: Final = re.compile(
 )
 """Who asks politely asks the assistant, so that anything may follow."""
 _ONLY_KNOW: Final = re.compile(r"(?i)\b(?:know|be aware)\b")
-# What comes after a comma and asks for something: the statement before it stands on its own.
-_REQUEST_TAIL: Final = re.compile(
-    r"(?i)(?:,|;|\s[–—-])?\s{0,3}(?:\b(?:and|so|but|then|thus|therefore)\b,?\s{0,3})?(?:(?:please|pls|hence)\s{1,3})?"
-    r"(?<=[\s,;])(?:(?:can|could|would|will) you\b|what (?:is|are|do|does|should|would|can|kind)\b|what's\b|how (?:do|can|should|would|could|does|much|many|is|are|might)\b|should i\b|do you\b"
-    r"|can i\b|could i\b|is (?:it|there|that|this)\b|are there\b|which (?:one|of|is|are|should)\b|where (?:can|do|should)\b|any (?:ideas?|tips|advice|suggestions?|thoughts|recommendations?)\b"
-    r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
-    r"|i(?:'d| would) (?:like|love|appreciate) (?:you|some help|your|help|to know|advice)|i need (?:you|help|your|some help|advice)|i want to (?:know|make sure|ask|understand)\b|i want you\b|does (?:that|this|it)\b|right\?|ok\?).*$"
-)
-_QUESTION: Final = re.compile(
-    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can(?!'t wait\b)|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
-    r"|aren't|don't (?:you|we|they)|doesn't|didn't|won't|wouldn't|couldn't|any (?:idea|chance|tips)|anyone|wdyt)\b|^have (?:you|i|we|they)\b"
-)
+_SUPPOSED_TAIL: Final = re.compile(r"(?i)(?<=\w), so (?:i|we)(?:'d| would| could| might| should)\b")
+"""What follows from a statement as a thought: ``…, so I would leave the house to Paul``."""
 _STANDING: Final = re.compile(
     r"(?i)^(?:please )?(?:(?:from now on|in (?:the )?future|going forward|by default|whenever you (?:answer|reply|respond|write))[, ]+(?:please )?(?:always |never |only |do not |don't )?"
     r"|(?:always|never|don't ever|do not ever) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer|suggest|recommend|propose)\b"
@@ -144,16 +135,6 @@ _STANDING_UNSPACED: Final = re.compile(
 )
 """Japanese and Chinese: a time or a language, and a verb of answering that asks for it."""
 _NAMING: Final = re.compile(r"(?i)^(?:please )?(?:you can |just )?call me\b")
-_COMMAND: Final = re.compile(
-    r"""(?ix)^(?:please|pls|kindly|just|now|then|next|also|and|ok|okay|first)?,?\ ?(?:please\ |just\ |now\ |then\ )*(?:
-      write|make|give|show|tell|explain|help|fix|create|generate|summari[sz]e|translate|list|find|check|run|add|remove|update|delete|change|convert|draft|compose|describe
-    | compare|suggest|recommend|let|let's|lets|try|use|open|send|search|look|read|calculate|compute|remind|schedule|book|set|turn|play|stop|start|continue|go|proceed|rewrite|rephrase
-    | proofread|review|analy[sz]e|refactor|debug|implement|build|design|plan|prepare|provide|include|exclude|ignore|disregard|forget|pretend|act|imagine|suppose|assume|assuming
-    | consider|answer|reply|respond|say|repeat|print|return|output|define|outline|walk|teach|ask|tell|put|move|copy|paste|merge|deploy|restart|install|upgrade|count|sort|filter
-    | format|expand|shorten|simplify|elaborate|correct|edit|improve|optimi[sz]e|see|note|think|wait|hold|come|get|bring|take|keep|don't|do\ not|never|always|from\ now\ on|you
-    | your|please|pls|remember|recall|do|redo|undo|retry|double-check|verify|test|validate|confirm|choose|pick|select|order|buy|cancel|call|email|message|ping|text
-    )\b"""
-)
 _AS_AN_EXAMPLE: Final = (
     r"(?:for (?:example|instance)|e\.g\.|to illustrate|by way of (?:example|illustration)|as an? (?:\w+ )?(?:example|illustration|experiment)|in (?:theory|another life|an ideal world|(?:this|that|the|my|an?) (?:\w+ )?(?:example|dream|experiment|scenario))"
     r"|zum beispiel|beispielsweise|theoretisch|angenommen|in der theorie|par exemple|en théorie|por ejemplo|en teoría|por exemplo|em teoria|(?:ad|per) esempio|in teoria)(?!\w)"
@@ -179,7 +160,6 @@ _REPORTED_ELSEWHERE: Final = re.compile(
     r"|\b(?:dice|dicen|dijo|diz|dizem|disse|afirma|dit|disent|affirme|écrit) (?:que|qu'|che)"
 )
 _QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
-_OF_THE_OTHER: Final = re.compile(r"(?i)^(?:and |so |but )?you(?:r|rs|'re|'ve|'ll)?\b")
 _ROLE_PLAY: Final = re.compile(
     r"(?i)\b(?:in (?:this|the|my) (?:story|novel|scenario|game|dream|role-?play)|my character|the protagonist|i am the narrator)\b"
 )
@@ -191,7 +171,7 @@ _SMALL_TALK: Final = words(
     sense sounds that's that is this was very so much a lot for the your help all again and bye goodbye see later
     soon take care please continue go on ahead more next do done right correct exactly lol haha fine how are doing
     what's up there everyone team my friend again too welcome it really appreciate amazing wonderful excellent hallo
-    hi danke bitte tschüss guten morgen tag abend ja nein bonjour salut merci oui non au revoir hola gracias sí
+    hi danke bitte tschüss guten morgen tag abend ja nein ich bin's noch mal nochmal it's me i'm back c'est encore moi soy yo otra vez sou eu de novo bonjour salut merci oui non au revoir hola gracias sí
     adiós buenos días olá obrigado obrigada sim não tchau ciao grazie prego buongiorno
     ありがとう ありがとうございます こんにちは おはよう おはようございます こんばんは はい いいえ わかりました 了解 了解です
     谢谢 謝謝 你好 您好 好的 好 再见 再見 明白了 안녕하세요 감사합니다 네 아니요 спасибо привет да нет
@@ -221,19 +201,11 @@ def is_filler(sentence: str) -> bool:
     said = _with_apostrophes(straight(sentence))
     if len(said.split()) > _MOST_FILLER_WORDS or unspaced(said) or speaks_of_self(said):
         return False
-    return not _anchored(said)
+    return not (_anchored(said) or _NAME_ALONE.match(said))
 
 
-_RHETORICAL: Final = re.compile(
-    r"(?i)[,;.!–—-] (?:can you believe (?:it|that|this)|would you believe it|believe it or not|you know|isn't it|huh|eh|hm{1,6}|and why not|who knew|how about that)\?{1,3}$"
-)
-
-
-def is_request(sentence: str) -> bool:
-    """Return whether *sentence* is a request or a command."""
-    said = _RHETORICAL.sub("", straight(sentence))
-    told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
-    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {' '.join(said.split())}"))
+_NAME_ALONE: Final = re.compile(r"^(?!\w{1,30}(?:ing|ed|ly)\b)[A-ZÀ-Þ][\w'-]{2,30}[.!]?$")
+"""A sentence of one word may be a name that corrects another one: ``Niamh.``"""
 
 
 def is_standing(statement: str) -> bool:
@@ -247,7 +219,7 @@ def _is_standing_rule(said: str) -> bool:
     return _STANDING.match(said) is not None or elsewhere.match(said) is not None
 
 
-_NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
+_NOT_ASSERTED: Final = (_HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
 
 
 @lru_cache(maxsize=512)
@@ -261,6 +233,8 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     clauses = split_clauses(text)
     if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0].text)):
         return ()
+    if _is_topic(text, plain(sentence)):
+        return ()
     standing = _worth_keeping(clauses) if len(clauses) > 1 else ()
     if standing and len(standing) == len(clauses):
         return () if _refused(straight(text)) else standing
@@ -271,6 +245,14 @@ def statements(sentence: str) -> tuple[Statement, ...]:
     said = _without_lead(plain(sentence))[0]
     kept = _worth_keeping([Clause(part, part) for part in _first_and_own_part(said)])[:1]
     return kept if kept and _is_nearly_kept(said) else ()
+
+
+def _is_topic(text: str, sentence: str) -> bool:
+    """Return whether *text*, which stands before a request, only names what that is about: ``lme4, singular fit, what now?``."""
+    said = straight(text)
+    if not said or not asks_from(sentence) or _OWN_WORDS.search(said) or SUBJECT_IN_VERB.match(said):
+        return False
+    return score_by_rules(text) <= 0
 
 
 _text_of: Final[Callable[[Clause], str]] = attrgetter("text")
@@ -301,13 +283,15 @@ def asserts(clause: str) -> bool:
         return False
     if _is_standing_rule(said):
         return True
-    return not any(map(methodcaller("search", said), _NOT_ASSERTED))
+    return asks_from(said) != 0 and not any(map(methodcaller("search", said), _NOT_ASSERTED))
 
 
 def _trimmed(text: str) -> str:
     text, said = _without_lead(text)
-    if not _is_standing_rule(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
-        text = text[: found.start()].rstrip(" ,;–—-")
+    if not _is_standing_rule(said) and (place := asks_from(said)):
+        text, said = text[:place].rstrip(" ,;–—-"), said[:place]
+    if (supposed := _SUPPOSED_TAIL.search(said)) is not None:
+        text = text[: supposed.start()]
     return text.strip()
 
 
@@ -389,8 +373,8 @@ def _is_quotation(said: str) -> bool:
 
 def _refused(said: str) -> bool:
     """Return whether it is a question, a request, a hypothesis, a report, or in a part that is played."""
-    refusing = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ROLE_PLAY)
-    return is_refused(said) or any(map(methodcaller("search", said), refusing))
+    refusing = (_HYPOTHETICAL, _REPORTED, _ROLE_PLAY)
+    return is_refused(said) or asks_from(said) == 0 or any(map(methodcaller("search", said), refusing))
 
 
 def _anchored(said: str) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from threadkeep.text.facts import is_request
+from threadkeep.text.requests import is_request
 from threadkeep.text.semantics import plain, straight
 from threadkeep.text.sentences import ABOUT_ME, BLANK_LINE, MAX_CHARACTERS, split_sentences
 

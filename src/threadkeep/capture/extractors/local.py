@@ -23,7 +23,6 @@ from threadkeep.text.facts import (
     asks_to_remember,
     begins_irony,
     is_filler,
-    is_request,
     is_small_talk,
     is_standing,
     is_taken_back,
@@ -32,6 +31,7 @@ from threadkeep.text.facts import (
 )
 from threadkeep.text.quoted import is_pasted, pasted_paragraphs
 from threadkeep.text.refusals import topic_to_forget, unwanted
+from threadkeep.text.requests import is_request
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
@@ -181,9 +181,14 @@ def _joined(said: Sequence[str]) -> Iterator[str]:
             passage = ""
         *cut, last = _cut(sentence)
         yield from cut
-        passage = f"{passage} {last}".lstrip()
+        passage = f"{_ended(passage)} {last}".lstrip()
     if passage:
         yield passage
+
+
+def _ended(passage: str) -> str:
+    """Return *passage* with a full stop where its last sentence has no end, so that it does not run into the next."""
+    return f"{passage}." if passage[-1:].isalnum() and not unspaced(passage[-1]) else passage
 
 
 def _length(text: str) -> int:

@@ -1,0 +1,150 @@
+"""Where a sentence stops telling and begins to ask, and that only the part that tells is kept and compared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from threadkeep.capture.extractors.local import extract_candidates
+from threadkeep.capture.models import Turn
+from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.models.base import Message
+from threadkeep.recall.packing import statement_in, tells
+from threadkeep.text.facts import statements
+from threadkeep.text.requests import is_question, is_request, told_in
+
+TOLD_AND_ASKED = [
+    ("lactose makes me bloat", ", is feta ok?"),
+    ("I live in Ghent", ", so what would be a good bike"),
+    ("I'm on call every third week", " - how do I plan a holiday"),
+    ("my rent is 1150 all in", ", so what would be a sensible emergency fund"),
+    ("we keep four hens", " can I give them rice"),
+    ("I work nights in Leeds", ", any tips for sleeping by day"),
+    ("I take warfarin", ", so give me a list of foods"),
+    ("uso un Xiaomi viejo, me va lento", ", qué borro?"),
+    ("me regalaron un Pixel 8 por el cumple", ", cómo paso los contactos sin google"),
+    ("soy celíaca", " y quería saber si la avena vale"),
+    ("agora que tô em Petrópolis acordo às 5", ", tem algum podcast bom pra serra?"),
+    ("moro no Recife", ", quais padarias eu posso visitar"),
+    ("não bebo nada de álcool", ", então nem sugere vinho pra festa"),
+    ("Ich bin Diabetiker", ", kann ich Datteln essen?"),
+    ("ich arbeite in der Nachtschicht", ", was hilft gegen Müdigkeit"),
+    ("wir wohnen jetzt in Ehrenfeld", " und wie melde ich den Strom um"),
+    ("je suis enceinte de 4 mois", ", je peux manger du brie ?"),
+    ("j'habite à Lyon", ", tu connais un bon dentiste"),
+    ("on chauffe au bois", ", combien coûte un stère de hêtre"),
+    ("sono celiaca e lavoro di notte", ", cosa mangio alle 3?"),
+    ("mio figlio è allergico alle noci", ", scrivimi un menu per la festa"),
+]
+ONLY_TOLD = [
+    "I know how to swim.",
+    "I use Go, which is fast to build.",
+    "My sister, who is a nurse, lives in Leeds.",
+    "Short paragraphs help me a lot.",
+    "Yusuf does it by hand on the first of each quarter.",
+    "I cook, write a blog and keep bees.",
+    "Ich weiß nicht, wie lange das noch dauert.",
+    "Seit ich umgezogen bin, kann ich nicht mehr schlafen.",
+    "Wie gesagt, ich bin Veganer.",
+    "Am liebsten fahre ich mit dem Zug in den Urlaub.",
+    "No sé qué hacer con el balcón.",
+    "Non so cosa mangiare la sera.",
+    "Je ne sais pas comment dormir sans bruit.",
+    "Such lovely weather.",
+    "Was Kaffee angeht, bin ich raus.",
+    "Per quanto mi riguarda, niente latte.",
+    "En cuanto salgo del turno como fruta.",
+    "Manga não, me dá coceira na boca.",
+]
+ONLY_ASKED = [
+    "wie viel sind 3 Zoll in cm",
+    "cuántos megas tiene un giga",
+    "traduz pra inglês: pão quente",
+    "comment on plastifie un livre",
+    "quanto costa un biglietto per Roma",
+    "traduis cette phrase en anglais",
+    "If I am vegan, can I have honey",
+    "is it true that I can't have honey",
+    "Wenn ich vegan bin, darf ich dann Honig essen?",
+    "si soy vegano, puedo comer miel?",
+    "se eu for vegano, posso comer mel?",
+]
+
+
+@pytest.mark.parametrize(("told", "asked"), TOLD_AND_ASKED)
+def test_the_part_before_the_request_tells(told: str, asked: str):
+    assert told_in(told + asked) == told
+    assert is_request(told + asked)
+    assert all(one.text in told for one in statements(told + asked))
+
+
+@pytest.mark.parametrize("sentence", ONLY_TOLD)
+def test_a_sentence_that_only_tells_is_left_whole(sentence: str):
+    assert told_in(sentence) == sentence
+    assert not is_request(sentence)
+
+
+@pytest.mark.parametrize("sentence", ONLY_ASKED)
+def test_a_question_without_a_mark_and_its_condition_are_no_fact(sentence: str):
+    assert told_in(sentence) == ""
+    assert statements(sentence) == ()
+
+
+@pytest.mark.parametrize(
+    "sentence", ["wie viel sind 3 Zoll in cm", "how long is a mile", "cuántos megas tiene un giga"]
+)
+def test_a_question_needs_no_mark(sentence: str):
+    assert is_question(sentence)
+    assert not tells(f"Asked: {sentence}")
+
+
+def test_an_order_changes_what_was_so_and_is_no_question():
+    assert not is_question("Answer me in English please.")
+    assert tells("Asked: Answer me in English please.")
+
+
+def test_a_passage_states_what_stands_before_its_request():
+    passage = "Asked: me regalaron un Pixel 8 por el cumple, cómo paso los contactos sin google?"
+
+    assert tells(passage)
+    assert statement_in(passage.removeprefix("Asked: ")) == "me regalaron un Pixel 8 por el cumple"
+
+
+def test_whole_sentences_beside_a_question_of_another_author_state_nothing():
+    assert not tells("Asked: I moved to Leeds. What does she mean?")
+
+
+@pytest.mark.parametrize(
+    "topic", ["mixed model with lme4, singular fit, what now?", "Hallo, wie melde ich den Strom um?"]
+)
+def test_a_topic_or_a_greeting_before_a_request_is_no_fact(topic: str):
+    assert statements(topic) == ()
+
+
+def learnt(text: str) -> list[tuple[str, str]]:
+    turn = Turn(
+        TurnId("t"), ThreadId("th"), (Message("user", text, MessageId("m")),), datetime(2026, 5, 4, tzinfo=UTC), ()
+    )
+    return [(found.kind, found.text) for found in extract_candidates(turn)]
+
+
+def test_capture_keeps_the_statement_without_its_request():
+    assert learnt("j'habite à Lyon, tu connais un bon dentiste") == [
+        ("semantic", "j'habite à Lyon"),
+        ("episodic", "Asked: j'habite à Lyon, tu connais un bon dentiste"),
+    ]
+
+
+def test_sentences_of_a_passage_do_not_run_into_each_other():
+    """Their order stays where one is a name, and a line without an end gets one."""
+    assert learnt("It autocorrected. Niamh. and she wants the list without the toaster") == [
+        ("episodic", "Said: It autocorrected. Niamh. and she wants the list without the toaster")
+    ]
+    assert learnt("Our hives smell of beer a little bit\nThey have done so since last summer") == [
+        ("episodic", "Said: Our hives smell of beer a little bit. They have done so since last summer")
+    ]
+
+
+def test_a_greeting_alone_is_not_remembered():
+    assert learnt("Hallo, ich noch mal.") == []
