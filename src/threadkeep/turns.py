@@ -117,6 +117,8 @@ class TurnOperations:
     ) -> Receipt:
         """Record the turns of *messages* that are not recorded yet, and learn from them in the background.
 
+        In a run with ``memory=False``, the newest turn is only marked as seen, so that nothing is learnt from it later.
+
         Args:
             messages: The thread's messages so far, the reply included. A text, or a message alone, is one message.
             owner: The user who wrote them.
@@ -128,15 +130,19 @@ class TurnOperations:
             StorageError: Nothing was recorded; the next turn records it.
         """
         from threadkeep.checkpoints.head import thread_id_from
-        from threadkeep.models.langchain import plain_messages
+        from threadkeep.models.langchain import is_run_without_memory, plain_messages
 
-        resolved, plain = self._scope.resolve(owner), plain_messages(messages)
+        resolved, plain, off = self._scope.resolve(owner), plain_messages(messages), is_run_without_memory()
         if not self._app.capturing:
             return Receipt("nothing")
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
         async def record(services: Services) -> Receipt:
-            receipt = await services.record(plain, owner=resolved, thread_id=thread, recalled=recalled)
+            receipt = await services.record(
+                plain, owner=resolved, thread_id=thread, recalled=recalled, without_memory=off
+            )
+            if off and receipt.status != "queued":
+                return Receipt("nothing")
             return await services.captures.settle(receipt, owner=resolved, timeout=SETTLE) if wait else receipt
 
         with span(CAPTURE, {USER: resolved.user_id, TENANT: resolved.tenant or None, THREAD: thread}) as recorded:

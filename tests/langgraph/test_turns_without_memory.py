@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,6 +15,7 @@ from langchain.agents.middleware import AgentMiddleware, hook_config
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 import threadkeep
 from tests.langgraph.test_window import LimitedModel, answered, long, said
@@ -308,3 +310,36 @@ class TestOutages:
             assert "Zanzibar" in (await talk.messages())[0].text
             assert await talk.summaries() == 0
             assert "Zanzibar" not in await talk.reach()
+
+
+class TestPlainGraphs:
+    @pytest.mark.parametrize("memory", [True, False])
+    @pytest.mark.parametrize("sync", [True, False])
+    async def test_capture_learns_nothing_in_a_run_without_memory(
+        self, tk: threadkeep.Threadkeep, *, sync: bool, memory: bool
+    ):
+        """Nor does the next turn, which brings all messages of the thread along."""
+        model, receipts = RepeatingModel(), list[threadkeep.Receipt]()
+
+        async def chat(state: MessagesState) -> dict[str, Any]:
+            reply = await model.ainvoke(state["messages"])
+            messages, where = [*state["messages"], reply], {"owner": ANA, "thread_id": "1"}
+            if sync:
+                receipts.append(await asyncio.to_thread(lambda: tk.sync.capture(messages, **where)))
+            else:
+                receipts.append(await tk.capture(messages, **where))
+            return {"messages": [reply]}
+
+        builder = StateGraph(MessagesState)
+        builder.add_node(chat)
+        builder.add_edge(START, "chat")
+        graph: Any = builder.compile(checkpointer=tk.checkpointer)
+        for text, on in (("I live in Lisbon.", True), (SECRET, memory), ("I have two cats.", True)):
+            await graph.ainvoke(said(text), tk.config(user_id="ana@x.org", thread_id="1", memory=on))
+        await tk.drain()
+
+        learnt = str([one.text for one in await tk.memories.list(owner=ANA)])
+        assert [receipt.status for receipt in receipts] == ["queued", "queued" if memory else "nothing", "queued"]
+        assert ("Zanzibar" in learnt) == memory
+        assert "Lisbon" in learnt
+        assert "two cats" in learnt

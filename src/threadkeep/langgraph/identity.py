@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -16,7 +15,8 @@ from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
-from threadkeep.models.langchain import PlainMessages, count_user_messages
+from threadkeep.models.base import MEMORY_KEY, MemorySwitch
+from threadkeep.models.langchain import PlainMessages, plain_messages
 from threadkeep.run_events import CurrentRun
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
-
-MEMORY_KEY: Final = "threadkeep_memory"
-"""The key of ``configurable`` that turns memory off for a run; its value is ``MemorySwitch.OFF``."""
 
 READ_SCOPES_KEY: Final = "threadkeep_read_scopes"
 """The key of ``configurable`` that grants a run shared scopes to read; its value is a tuple of ``Owner`` objects."""
@@ -174,12 +171,6 @@ def uses_our_checkpointer(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
-
-
-class MemorySwitch(StrEnum):
-    """Whether a run uses memory: a text, so that LangGraph notes it in checkpoints; the object alone turns it off."""
-
-    OFF = "off"
 
 
 def memory_keys(*, memory: bool) -> dict[str, Any]:
@@ -344,3 +335,13 @@ def count_stored_input(saver: BaseCheckpointSaver[Any], thread_id: str) -> int:
     inputs = (one for one in saver.list(config, filter={"source": "input"}) if is_root(one))
     newest = next(inputs, None)
     return 0 if newest is None else count_user_messages(newest.checkpoint["channel_values"].get(START))
+
+
+def count_user_messages(inputs: object) -> int:
+    """Return how many messages of the user the input of a graph holds; 0: it is no input with messages."""
+    given: Any = cast("Mapping[str, Any]", inputs).get("messages") if isinstance(inputs, Mapping) else None
+    listed = cast("list[Any]", given) if isinstance(given, list) else [given]
+    try:
+        return sum(one.role == "user" for one in plain_messages(listed)) if given else 0
+    except InvalidInputError:
+        return 0

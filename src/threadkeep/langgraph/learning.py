@@ -28,6 +28,7 @@ from threadkeep.langgraph.history import mark_of_newest_turn, positions_without_
 from threadkeep.langgraph.identity import (
     Participants,
     count_stored_input,
+    count_user_messages,
     foreign_saver,
     is_memory_off,
     is_scoped,
@@ -39,7 +40,6 @@ from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, Threa
 from threadkeep.models.base import replied_to
 from threadkeep.models.langchain import (
     PlainMessages,
-    count_user_messages,
     messages_by_participant,
     plain_messages,
     work_steps,

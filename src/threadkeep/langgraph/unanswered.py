@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from threadkeep.langgraph.history import answer_without_memory
-from threadkeep.langgraph.identity import MEMORY_KEY, MemorySwitch, is_root, saver_of
-from threadkeep.models.base import WITHOUT_MEMORY_KEY
-from threadkeep.models.langchain import count_user_messages, extras_of
+from threadkeep.langgraph.identity import count_user_messages, is_root, saver_of
+from threadkeep.models.base import MEMORY_KEY, WITHOUT_MEMORY_KEY, MemorySwitch
+from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
 from threadkeep.run_events import current_run
 

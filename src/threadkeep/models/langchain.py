@@ -30,11 +30,22 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables.config import var_child_runnable_config
 from pydantic import SecretStr
 
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
-from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, WITHOUT_MEMORY_KEY, Message, Role, ToolCall, WorkStep
+from threadkeep.models.base import (
+    INPUT_ROLES,
+    MEMORY_KEY,
+    SPEAKER_KEY,
+    WITHOUT_MEMORY_KEY,
+    MemorySwitch,
+    Message,
+    Role,
+    ToolCall,
+    WorkStep,
+)
 from threadkeep.models.cache import VectorCache
 from threadkeep.text.quoted import quoted_statements
 
@@ -387,6 +398,11 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
     return PlainMessages(messages)[:]
 
 
+def is_run_without_memory() -> bool:
+    """Return whether the caller is in a run of a graph with ``memory=False`` in its config."""
+    return ((var_child_runnable_config.get() or {}).get("configurable") or {}).get(MEMORY_KEY) is MemorySwitch.OFF
+
+
 def work_steps(messages: Sequence[Any]) -> list[WorkStep]:
     """Return *messages* with their calls of tools, and which of these failed. Only users' messages have their text.
 
@@ -582,13 +598,3 @@ def _sendable(text: str) -> str:
     encoded = text.strip()[:MAX_CHARACTERS].encode("utf-8", "replace")
     whole = (encoded if encoded.isascii() else encoded[:MAX_BYTES]).decode("utf-8", "ignore").replace("\x00", " ")
     return whole if whole.strip() else EMPTY
-
-
-def count_user_messages(inputs: object) -> int:
-    """Return how many messages of the user the input of a graph holds; 0: it is no input with messages."""
-    given: Any = cast("Mapping[str, Any]", inputs).get("messages") if isinstance(inputs, Mapping) else None
-    listed = cast("list[Any]", given) if isinstance(given, list) else [given]
-    try:
-        return sum(one.role == "user" for one in plain_messages(listed)) if given else 0
-    except InvalidInputError:
-        return 0
