@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+_USER_KEYS: Final = ("user_id", "langgraph_user_id")
 _CHECKPOINTS_READ: Final = 100
 """So many of the newest checkpoints of a thread are looked at; a run that failed left one or two."""
 
@@ -42,7 +43,7 @@ async def had_memory(messages: Sequence[BaseMessage], newest: int, config: Mappi
     except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way
         _warn(error)
         return False
-    return _all_with_memory(unanswered, found)
+    return _all_with_memory(unanswered, found, config)
 
 
 def had_memory_sync(messages: Sequence[BaseMessage], newest: int, config: Mapping[str, Any]) -> bool:
@@ -52,7 +53,7 @@ def had_memory_sync(messages: Sequence[BaseMessage], newest: int, config: Mappin
     if saver is None or not unanswered:
         return known
     try:
-        return _all_with_memory(unanswered, _listed(saver, config))
+        return _all_with_memory(unanswered, _listed(saver, config), config)
     except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way
         _warn(error)
         return False
@@ -98,7 +99,9 @@ def _is_question(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not extras_of(message).get("lc_source")
 
 
-def _all_with_memory(message_ids: frozenset[str], checkpoints: Sequence[CheckpointTuple]) -> bool:
+def _all_with_memory(
+    message_ids: frozenset[str], checkpoints: Sequence[CheckpointTuple], config: Mapping[str, Any]
+) -> bool:
     """Return whether these messages came with runs with memory; *checkpoints* are the newest ones of the thread.
 
     A message came with the run of a checkpoint that has it while its parent has not. If the parent was pruned, or is
@@ -106,7 +109,7 @@ def _all_with_memory(message_ids: frozenset[str], checkpoints: Sequence[Checkpoi
     """
     roots = {_id_in(one.config): one for one in checkpoints if is_root(one)}
     held = {key: message_ids & _message_ids(one) for key, one in roots.items()}
-    off = {key for key, one in roots.items() if dict(one.metadata).get(MEMORY_KEY) == MemorySwitch.OFF.value}
+    off = {key for key, one in roots.items() if _is_off(one, config)}
     if not message_ids <= frozenset[str]().union(*held.values()):
         return not off
     for key, one in roots.items():
@@ -116,6 +119,15 @@ def _all_with_memory(message_ids: frozenset[str], checkpoints: Sequence[Checkpoi
         if key in off and held[key] - held.get(parent, frozenset()):
             return False
     return True
+
+
+def _is_off(one: CheckpointTuple, config: Mapping[str, Any]) -> bool:
+    """Return whether a checkpoint is of a run without memory, which was no refused attempt of another user."""
+    metadata: Mapping[str, Any] = dict(one.metadata)
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    users = [(metadata.get(name), configurable.get(name)) for name in _USER_KEYS]
+    refused = any(theirs and own and theirs != own for theirs, own in users)
+    return metadata.get(MEMORY_KEY) == MemorySwitch.OFF.value and not refused
 
 
 def _id_in(config: Mapping[str, Any] | None) -> str:
