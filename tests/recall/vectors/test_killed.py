@@ -19,7 +19,10 @@ from threadkeep.testing.models import HashingEmbedder
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
 
 ROOT = Path(__file__).parents[3]
-ROUNDS = 3
+ROUNDS = pytest.mark.parametrize(
+    ("rounds", "least"), [pytest.param(1, 50), pytest.param(3, 100, marks=pytest.mark.soak)]
+)
+"""So often a process is killed at each place, and more than so many items are kept at the end."""
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +40,10 @@ def pinecone() -> Iterator[PineconeServer]:
 
 
 @pytest.mark.long
+@ROUNDS
 @pytest.mark.parametrize("kind", ["pgvector", "faiss", "pinecone"])
 async def test_what_a_killed_process_missed_is_repaired(
-    victims: PythonProcess, kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    victims: PythonProcess, kind: str, rounds: int, least: int, tmp_path: Path, request: pytest.FixtureRequest
 ):
     """However often, before, within and after the engine's write: nothing is missing, nothing is left over."""
     told: dict[str, Any] = {"kind": kind, "file": str(tmp_path / "memory.db"), "key": "pc-right"}
@@ -52,19 +56,19 @@ async def test_what_a_killed_process_missed_is_repaired(
     assert victims.stdout is not None
     ends: list[int] = []
 
-    for seed, dies in enumerate(["", *(PLACES * ROUNDS)]):
+    for seed, dies in enumerate(["", *(PLACES * rounds)]):
         victims.stdin.write(json.dumps({**told, "seed": seed, "dies": dies}) + "\n")
         victims.stdin.flush()
         ends.append(int(victims.stdout.readline()))
 
-    assert ends == [0] + [-signal.SIGKILL] * (len(PLACES) * ROUNDS)
+    assert ends == [0] + [-signal.SIGKILL] * (len(PLACES) * rounds)
     storage, search, engine, pool = await opened({**told, "dies": ""})
     found = await search.ranking(ANA, "tea", limit=3)
     kept = {(item.ref.key, item.revision) for item in (await storage.changes(ANA, None)).puts}
     (vector,) = await HashingEmbedder().embed(["tea"])
     near = await engine.search(ANA, vector, limit=10_000)
     there = {(one.key, one.revision) for one in near}
-    assert len(kept) > 100
+    assert len(kept) > least
     assert (kept - there, there - kept, len(near)) == (set(), set(), len(kept))
     assert found.degraded == ()
     if kind == "pinecone":
