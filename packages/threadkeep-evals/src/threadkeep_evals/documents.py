@@ -54,13 +54,14 @@ def run_documents(
     """Ingest the files of the bank, ask its questions, and return the figures as JSON.
 
     Args:
-        documents: How many of the documents; ``None``: all.
+        documents: How many of the documents, from all over the bank; ``None``: all.
         embedder: As of :func:`threadkeep.open`; ``None``: the one of the settings.
         show: Whether the questions that brought no right passage are returned, too.
         progress: Counts the questions.
     """
     bank, unrelated = read_bank()
-    bank = bank[:documents]
+    if documents is not None:
+        bank = bank[:: max(len(bank) // documents, 1)][:documents]
     options: dict[str, Any] = {} if embedder is None else {"embedder": embedder}
     with tempfile.TemporaryDirectory() as folder, threadkeep.open("memory://", **options) as tk:
         for document in bank:
