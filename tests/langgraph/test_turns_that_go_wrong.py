@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 import threadkeep
 from threadkeep.errors import PartitionErasedError, ThreadMovedOnError
@@ -213,3 +214,52 @@ class TestForget:
             agent.invoke({"messages": [("ai", "By the way:")]}, config)
 
         assert facts(tk) == []
+
+
+class TestRecordedAgain:
+    """A turn that has another reply than when it was recorded first."""
+
+    def test_turn_of_two_agents_tells_what_it_taught(self, tk: threadkeep.Threadkeep) -> None:
+        """Each agent of a run records the turn with its own reply, and the first record is learnt from."""
+        agents = {
+            name: create_agent(ScriptedModel(replies=[reply] * 2), [], middleware=[tk.middleware()], name=name)
+            for name, reply in (("front", "I ask Billing."), ("billing", "Paid."))
+        }
+        builder = StateGraph(MessagesState)
+        for name, agent in agents.items():
+            builder.add_node(name, agent)
+        builder.add_edge(START, "front")
+        builder.add_edge("front", "billing")
+        graph = builder.compile(checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        graph.invoke(said(FACT), config)
+        tk.sync.drain()
+        graph.invoke(said(QUESTION), config)
+        tk.sync.drain()
+
+        first, second = tk.sync.threads.turns("1", owner=ANA)
+        learnt = tk.sync.memories.get_many(first.memory_ids, owner=ANA)
+
+        assert FACT in {memory.text for memory in learnt.values()}
+        assert all(memory.taught_by(first.turn_id) for memory in learnt.values())
+        assert second.recall is not None
+        assert set(first.memory_ids) & {memory.memory_id for memory in second.recall.memories}
+
+    def test_regenerated_reply_keeps_what_the_turn_taught(self, tk: threadkeep.Threadkeep) -> None:
+        """However often it is regenerated."""
+        model = ScriptedModel(replies=["One.", "Two.", "Three."])
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said(FACT, "h1"), config)
+        tk.sync.drain()
+        before = tk.sync.threads.turns("1", owner=ANA)
+        for _ in range(2):
+            reply = agent.get_state(config).values["messages"][-1]
+            agent.invoke({"messages": [RemoveMessage(reply.id), HumanMessage(FACT, id="h1")]}, config)
+            tk.sync.drain()
+
+        (turn,) = tk.sync.threads.turns("1", owner=ANA)
+
+        assert [message.text for message in agent.get_state(config).values["messages"]] == [FACT, "Three."]
+        assert turn.memory_ids
+        assert (turn.turn_id, turn.memory_ids) == (before[0].turn_id, before[0].memory_ids)

@@ -20,7 +20,6 @@ from threadkeep.capture.turns import (
     TURN_SPACING,
     TURNS,
     WITHOUT_MEMORY,
-    Branch,
     SpokenTurn,
     TurnRecall,
     TurnRecord,
@@ -310,9 +309,9 @@ class CaptureService:
                 missing[chunk],
                 moments[chunk],
                 uses={turn.turn_id: turn.turn_id in played for turn in wanted} | dict.fromkeys(off),
+                found=replace(found, branch=branch),
                 owner=owner,
                 thread_id=thread_id,
-                branch=branch,
                 newest=newest if last else _NewestTurn(imported=imported),
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
@@ -513,9 +512,9 @@ def _puts(
     moments: Sequence[datetime],
     *,
     uses: Mapping[TurnId, bool | None],
+    found: TurnLookup,
     owner: Owner,
     thread_id: ThreadId | None,
-    branch: Branch,
     newest: _NewestTurn,
     due_at: datetime,
     worker: str | None,
@@ -524,7 +523,7 @@ def _puts(
     """Record *turns* at one of *moments*.
 
     *uses* says of those to learn from whether they may play a part, and ``None`` of those without memory. Others are
-    only marked as seen.
+    only marked as seen, beside the record that is learnt from, if *found* has one of the same words.
     """
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
@@ -539,7 +538,7 @@ def _puts(
                 played=uses.get(turn.turn_id) or False,
             ),
             worker=worker,
-            branch=branch,
+            branch=found.branch,
             given=before.given,
             trace=current_traceparent(),
             ask=newest.imported is not None and newest.imported.ask,
@@ -551,10 +550,15 @@ def _puts(
             record = done(record, (), rejected=[NOT_WANTED])
         left = [
             put_of(record, owner, due_at=due_at, expect="absent"),
-            *trace_puts(turn, owner, memory=not without_memory),
+            *trace_puts(
+                turn,
+                owner,
+                memory=not without_memory,
+                taught_by=None if turn.turn_id in uses else found.taught_by.get(turn.said or ""),
+            ),
         ]
         if thread_id is not None:
-            left.append(newest_put(thread_id, turn.turn_id, branch, owner))
+            left.append(newest_put(thread_id, turn.turn_id, found.branch, owner))
         for put in left:
             puts[put.namespace[0], put.key] = put
     return [*puts.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -63,6 +63,7 @@ class TurnLookup:
         branch: That turn's branch.
         beside: The item that was asked for, too.
         without_memory: Those of *known* that are of turns without memory.
+        taught_by: The turn of each of *known* that is learnt from, if it is an earlier record of the same messages.
     """
 
     turns: tuple[SpokenTurn, ...]
@@ -72,6 +73,7 @@ class TurnLookup:
     branch: Branch = THE_FIRST
     beside: Item | None = None
     without_memory: Collection[str] = ()
+    taught_by: Mapping[str, TurnId] = field(default_factory=dict[str, TurnId])
 
     def is_without_memory(self, turn: SpokenTurn) -> bool:
         """Return whether what the user said in *turn*, or a part of it, was said without memory."""
@@ -81,6 +83,11 @@ class TurnLookup:
     def unknown(self) -> bool:
         """Whether nothing that the thread shows is on record."""
         return len(self.missing) == len(self.turns)
+
+
+def _taught_by(trace: Item) -> TurnId:
+    """Return the turn that is learnt from: the one of *trace*, or an earlier record of the same messages."""
+    return TurnId(str(trace.value.get("taught_by") or trace.value.get("turn_id", trace.ref.key)))
 
 
 class OnRecord:
@@ -119,6 +126,7 @@ class OnRecord:
             beside: An item that is read with the turns, in the same call.
         """
         known: dict[str, TurnId] = {}
+        learnt: dict[str, TurnId] = {}
         without_memory: list[str] = []
         newest, branch, other = None, THE_FIRST, None
         looked, reach = 0, _LOOK_BACK
@@ -140,11 +148,12 @@ class OnRecord:
                     newest, branch = TurnId(str(item.value.get("turn_id"))), branch_of(item.value.get("branch"))
                 else:
                     known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
+                    learnt[item.ref.key] = _taught_by(item)
                     if is_without_memory(item):
                         without_memory.append(item.ref.key)
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
-                return TurnLookup(turns, missing, known, newest, branch, other, without_memory)
+                return TurnLookup(turns, missing, known, newest, branch, other, without_memory, learnt)
             looked, reach, also = reach, _LOOK_FURTHER * reach, []
 
     async def branch(self, found: TurnLookup, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
@@ -230,17 +239,28 @@ class OnRecord:
         return [record_of(item) if item else None for item in items]
 
     async def of_messages(self, message_ids: Sequence[MessageId], *, owner: Owner) -> dict[MessageId, TurnRecord]:
-        """Return the records of the turns with these messages of the user, in their order; those that are there."""
+        """Return the records of the turns with these messages of the user, in their order; those that are there.
+
+        Where a turn was recorded again with another reply, it is the record that is learnt from, with what recall gave
+        to the last reply.
+        """
         refs = [Ref(owner.partition, traces_namespace(owner), message_trace(one)) for one in message_ids]
         traces = await self._storage.get(refs) if refs else ()
         turn_ids = {
-            message_id: TurnId(str(item.value.get("turn_id")))
+            message_id: (TurnId(str(item.value.get("turn_id"))), _taught_by(item))
             for message_id, item in zip(message_ids, traces, strict=True)
             if item is not None
         }
-        wanted = list(dict.fromkeys(turn_ids.values()))
+        wanted = list(dict.fromkeys(turn_id for both in turn_ids.values() for turn_id in both))
         records = dict(zip(wanted, await self.records(wanted, owner=owner) if wanted else (), strict=True))
-        return {one: record for one, turn_id in turn_ids.items() if (record := records[turn_id]) is not None}
+        found: dict[MessageId, TurnRecord] = {}
+        for message_id, (turn_id, learnt_from) in turn_ids.items():
+            last, learnt = records[turn_id], records[learnt_from]
+            if learnt is not None and last is not None:
+                found[message_id] = replace(learnt, given=last.given or learnt.given)
+            elif (record := learnt or last) is not None:
+                found[message_id] = record
+        return found
 
     async def any_without_memory(self, message_ids: Sequence[MessageId], *, owner: Owner) -> bool:
         """Return whether one of these messages of the user was said without memory."""

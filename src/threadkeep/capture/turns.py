@@ -449,9 +449,13 @@ def _spell_unlearnt(record: TurnRecord) -> dict[str, Any]:
     return {name: field for name, field in value.items() if field is not None or name == "reason"}
 
 
-def trace_puts(turn: SpokenTurn, owner: Owner, *, memory: bool = True) -> list[Put]:
-    """Return the puts that leave the traces of *turn*, which tell later whether it had *memory*."""
-    value = {"turn_id": turn.turn_id} if memory else {"turn_id": turn.turn_id, "memory": False}
+def trace_puts(turn: SpokenTurn, owner: Owner, *, memory: bool = True, taught_by: TurnId | None = None) -> list[Put]:
+    """Return the puts that leave the traces of *turn*, which tell later whether it had *memory*.
+
+    *taught_by* is the record that is learnt from, where the same messages of the user were recorded before.
+    """
+    value = {"turn_id": turn.turn_id, "memory": memory, "taught_by": taught_by}
+    value = {name: field for name, field in value.items() if field is not None and field is not True}
     namespace = traces_namespace(owner)
     return [Put(namespace, trace, value) for trace in every_trace(turn)]
 
