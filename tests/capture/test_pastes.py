@@ -106,6 +106,24 @@ class TestSingleQuotes:
         assert " ".join(sentences(text)) == text
 
 
+class TestIntroducedQuotation:
+    def test_what_follows_a_closed_quotation_is_the_users(self):
+        text = 'Our intern wrote: "I never used git, where do I begin?" I have used git for fifteen years.'
+
+        assert sentences(text) == ["I have used git for fifteen years."]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'He wrote: "I said "no way ever" and I live in Rome now, my friend." I own a boat.',
+            'Translate: "I live in Rome by the river.", "I own a boat called Nina."',
+            "He wrote: I live in Rome by the river. I own a boat called Nina.",
+        ],
+    )
+    def test_nothing_is_where_the_quotation_may_go_on(self, text: str):
+        assert sentences(text) == []
+
+
 class TestAttachment:
     async def test_nothing_in_a_file_is_learnt_as_the_users(self, tk: threadkeep.Threadkeep):
         """Neither its text, nor its name, nor a mark in it that looks like the end."""

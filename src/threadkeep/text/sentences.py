@@ -70,6 +70,7 @@ _INTRODUCES: Final = re.compile(
         |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
         )\b[^:\n]{0,200}:"""
 )
+_INTRODUCED_QUOTATION: Final = re.compile(rf":\s?{re.escape(QUOTATION)}(?=\s+\w)")
 _VALUE_WORDS: Final = 6
 _NO_VALUE: Final = re.compile(
     r"(?i)[\"“”„«»:]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
@@ -365,7 +366,12 @@ def _is_foreign(line: str, body: str) -> bool:
 
 
 def _split_introduced(paragraph: str) -> tuple[str, bool]:
-    """Return the part before another author's text, and whether there is such a text."""
+    """Return the part before another author's text, and whether there is such a text that may go on.
+
+    A quotation right behind the colon is that text, and what follows it is the user's again.
+    """
+    if (quoted := _INTRODUCED_QUOTATION.search(paragraph)) and not _QUOTES.search(paragraph, quoted.end()):
+        return f"{_split_introduced(paragraph[: quoted.start() + 1])[0]} {paragraph[quoted.end() :]}".strip(), False
     if (found := _INTRODUCES.search(paragraph)) and not _is_value(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
         return paragraph[:start], True
