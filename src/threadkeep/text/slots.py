@@ -94,8 +94,11 @@ def _slot_of_short(text: str) -> str | None:
         return None
     if found := _attitude(said):
         return found
-    slot = next((slot for rule in _RULES if (slot := rule(said))), None)
-    return None if slot is None or _NOT_NOW.search(said) else slot
+    heard = set(_WORDS.findall(said.casefold()))
+    for needed, rule in _RULES:
+        if not (needed and needed.isdisjoint(heard)) and (slot := rule(said)):
+            return None if _NOT_NOW.search(said) else slot
+    return None
 
 
 def _favourite(said: str) -> str | None:
@@ -112,16 +115,20 @@ def _british(words: str) -> str:
     return words.replace("color", "colour").replace("flavor", "flavour").replace("theater", "theatre")
 
 
+_LIVES: Final = r"I(?:'m| am)? (?:now |currently )?(?:live|living|based|reside|located) (?:now |currently )?in"
+_MOVED: Final = r"I(?:'ve| have)? (?:just |recently |finally )?(?:moved|relocated)(?: back| out| down| up)? to"
+_BACK: Final = r"(?:(?:I(?:'m| am) )?[Bb]ack (?:home )?in|I(?:'ve| have)? (?:come|came|moved) back (?:home )?to)"
+_LIVES_AT: Final = re.compile(rf"{_LIVES} {_PLACE}{_WITH}")
+_LIVES_LOWER: Final = re.compile(rf"(?i){_LIVES} {_LOWER_PLACE}")
+_CAME_BACK: Final = re.compile(rf"{_BACK} {_PLACE}(?: for good)?")
+_MOVED_TO: Final = re.compile(rf"{_MOVED} {_PLACE}{_AFTER_MOVE}")
+_MOVED_LOWER: Final = re.compile(rf"(?i){_MOVED} {_LOWER_PLACE}")
+
+
 def _home(said: str) -> str | None:
-    now = r"(?:now |currently )?"
-    lives = rf"I(?:'m| am)? {now}(?:live|living|based|reside|located) {now}in"
-    if re.fullmatch(rf"(?:{lives}) {_PLACE}{_WITH}", said) or re.fullmatch(rf"(?i)(?:{lives}) {_LOWER_PLACE}", said):
+    if _LIVES_AT.fullmatch(said) or _LIVES_LOWER.fullmatch(said) or _CAME_BACK.fullmatch(said):
         return None if _COMPOUND.search(said) else "home"
-    moved = r"I(?:'ve| have)? (?:just |recently |finally )?(?:moved|relocated)(?: back| out| down| up)? to"
-    back = r"(?:(?:I(?:'m| am) )?[Bb]ack (?:home )?in|I(?:'ve| have)? (?:come|came|moved) back (?:home )?to)"
-    if re.fullmatch(rf"{back} {_PLACE}(?: for good)?", said):
-        return None if _COMPOUND.search(said) else "home"
-    found = re.fullmatch(rf"{moved} {_PLACE}{_AFTER_MOVE}", said) or re.fullmatch(rf"(?i){moved} {_LOWER_PLACE}", said)
+    found = _MOVED_TO.fullmatch(said) or _MOVED_LOWER.fullmatch(said)
     if not found or _COMPOUND.search(said):
         return None
     place = next(text for text in found.groupdict().values() if text)
@@ -129,11 +136,13 @@ def _home(said: str) -> str | None:
     return None if words & _THINGS_MOVED_TO else "home"
 
 
+_RELATIVE: Final = re.compile(
+    rf"[Mm]y (?P<who>{_ONE_RELATIVE}) (?:(?:now |currently )?(?P<does>lives|works) (?:in|at|for)|(?P<moved>has moved|moved) to) {_PLACE}"
+)
+
+
 def _relative_home(said: str) -> str | None:
-    found = re.fullmatch(
-        rf"[Mm]y (?P<who>{_ONE_RELATIVE}) (?:(?:now |currently )?(?P<does>lives|works) (?:in|at|for)|(?P<moved>has moved|moved) to) {_PLACE}",
-        said,
-    )
+    found = _RELATIVE.fullmatch(said)
     if not found or _COMPOUND.search(said):
         return None
     return f"{'employer' if found['does'] == 'works' else 'home'} of my {found['who']}"
@@ -163,42 +172,44 @@ def _work(said: str) -> str | None:
     return None
 
 
+_CALLED: Final = re.compile(
+    rf"(?:[Cc]all me|[Yy]ou can call me|[Pp]lease call me|[Ee]veryone calls me|[Pp]eople call me|I go by) {_NAME}(?:,? please)?"
+    r"|(?i:(?:please )?call me [\w'-]+)"
+)
+_NAMED: Final = re.compile(rf"(?i:my (?P<what>{_NAMED_ONE}) (?:is|'s|is called|is now)(?: now)?) {_NAME}")
+_SHORT: Final = re.compile(
+    rf"(?i)my (?P<what>{_SHORT_ONE})(?: is|'s| are)(?: now)? (?!(?:an?|very|so|too|important|secret|private|wrong|spelled|pronounced|on|in)(?:\s|$))\S+(?: \S+){{0,5}}"
+)
+
+
 def _named(said: str) -> str | None:
-    if re.fullmatch(
-        rf"(?:[Cc]all me|[Yy]ou can call me|[Pp]lease call me|[Ee]veryone calls me|[Pp]eople call me|I go by) {_NAME}(?:,? please)?",
-        said,
-    ):
+    if _CALLED.fullmatch(said):
         return "called"
-    if re.fullmatch(r"(?i)(?:please )?call me [\w'-]+", said):
-        return "called"
-    found = re.fullmatch(rf"(?i:my (?P<what>{_NAMED_ONE}) (?:is|'s|is called|is now)(?: now)?) {_NAME}", said)
-    if found and not _COMPOUND.search(said):
-        return f"my {found['what'].casefold()}"
-    found = re.fullmatch(
-        rf"(?i)my (?P<what>{_SHORT_ONE})(?: is|'s| are)(?: now)? (?!(?:an?|very|so|too|important|secret|private|wrong|spelled|pronounced|on|in)(?:\s|$))\S+(?: \S+){{0,5}}",
-        said,
-    )
+    found = _NAMED.fullmatch(said) or _SHORT.fullmatch(said)
     return f"my {found['what'].casefold()}" if found and not _COMPOUND.search(said) else None
 
 
+_BIRTHDAY: Final = re.compile(rf"(?i)my birthday(?: is|'s)(?: on)?(?: the)? .*(?:{_MONTHS}|\d{{1,2}}[./-]\d{{1,2}}).*")
+_AGE: Final = re.compile(
+    r"(?i)(?:I(?:'m| am) (?:now )?\d{1,3}(?: years? old| y/?o)?|I(?: just| have| recently)? turned \d{1,3}|my age is \d{1,3})"
+)
+_ZONE: Final = re.compile(
+    r"(?i)my time ?zone(?: is|'s)(?: now)? \S+(?: \S+){0,3}|I(?:'m| am) (?:in|on) (?:the )?(?:[A-Z]{2,5}|UTC[+-]\d+|[A-Z]\w+ (?:standard |daylight )?time)(?: time ?zone)?"
+)
+_ZONE_NAME: Final = re.compile(r"(?i)time ?zone|UTC|GMT|[A-Z]{1,3}ST\b|[A-Z]{1,3}DT\b|CET|EET| time$")
+_COUNT: Final = re.compile(
+    rf"(?i)(?:I|we) (?:now )?have {_NUMBER} (?P<what>kids?|child(?:ren)?|siblings?|brothers?|sisters?|sons?|daughters?|dogs?|cats?)"
+)
+
+
 def _number(said: str) -> str | None:
-    if re.fullmatch(rf"(?i)my birthday(?: is|'s)(?: on)?(?: the)? .*(?:{_MONTHS}|\d{{1,2}}[./-]\d{{1,2}}).*", said):
+    if _BIRTHDAY.fullmatch(said):
         return "birthday"
-    if re.fullmatch(
-        r"(?i)(?:I(?:'m| am) (?:now )?\d{1,3}(?: years? old| y/?o)?|I(?: just| have| recently)? turned \d{1,3}|my age is \d{1,3})",
-        said,
-    ):
+    if _AGE.fullmatch(said):
         return "age"
-    if re.fullmatch(
-        r"(?i)my time ?zone(?: is|'s)(?: now)? \S+(?: \S+){0,3}|I(?:'m| am) (?:in|on) (?:the )?(?:[A-Z]{2,5}|UTC[+-]\d+|[A-Z]\w+ (?:standard |daylight )?time)(?: time ?zone)?",
-        said,
-    ) and re.search(r"(?i)time ?zone|UTC|GMT|[A-Z]{1,3}ST\b|[A-Z]{1,3}DT\b|CET|EET| time$", said):
+    if _ZONE.fullmatch(said) and _ZONE_NAME.search(said):
         return "timezone"
-    found = re.fullmatch(
-        rf"(?i)(?:I|we) (?:now )?have {_NUMBER} (?P<what>kids?|child(?:ren)?|siblings?|brothers?|sisters?|sons?|daughters?|dogs?|cats?)",
-        said,
-    )
-    if found:
+    if found := _COUNT.fullmatch(said):
         what = found["what"].casefold()
         return f"number of {'children' if what in ('kid', 'kids', 'child', 'children') else what.rstrip('s')}"
     return None
@@ -289,25 +300,30 @@ _DEGREE: Final = re.compile(r"(?i) (?:a lot|very much|so much|at all|anymore|any
 
 def _attitude(said: str) -> str | None:
     """Give liking and not liking the very same thing one slot."""
+    thing = _DEGREE.sub("", _DEGREE.sub("", said))
     for what, pattern in (("liking", _LIKES), ("allergy to", _ALLERGY)):
-        thing = _DEGREE.sub("", said)
-        found = pattern.fullmatch(_DEGREE.sub("", thing))
+        found = pattern.fullmatch(thing)
         if found and not re.search(r"(?i)\b(?:and|or|but|because|when|if|with|than|as)\b", found["what"]):
             return f"{what} {found['what'].casefold()}"
     return None
 
 
-_RULES: Final[tuple[Callable[[str], str | None], ...]] = (
-    _favourite,
-    _home,
-    _relative_home,
-    _work,
-    _named,
-    _number,
-    _event,
-    _preference,
-    _status,
+_WORDS: Final = re.compile(r"[a-z]+")
+_RULES: Final[tuple[tuple[frozenset[str], Callable[[str], str | None]], ...]] = (
+    (words("favourite favorite"), _favourite),
+    (words("live living based reside located moved relocated back"), _home),
+    (words("lives works moved"), _relative_home),
+    (words("work working employed started begun began joined job occupation profession"), _work),
+    (words(""), _named),
+    (words(""), _number),
+    (words("at"), _event),
+    (words("prefer"), _preference),
+    (
+        words("single married engaged divorced widowed vegan vegetarian pescatarian omnivore carnivore"),
+        _status,
+    ),
 )
+"""The rules in their order. All that a rule finds a slot in has one of its words: so few rules are tried on a text."""
 
 
 _MAX_QUESTION_CHARACTERS: Final = 400
