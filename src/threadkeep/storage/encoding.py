@@ -58,6 +58,7 @@ EXACT_AS_FLOAT: Final = 4_000_000_000_000_000
 
 _CACHED_LABELS: Final = 8
 _CACHED_CHARACTERS: Final = 1_000
+_CACHED_NAMESPACES: Final = 4_096
 
 _TEXT: Final = frozenset({str})
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
@@ -110,27 +111,34 @@ def partition_key(prefix: str, digest: bytes) -> bytes:
     return hashlib.sha256(prefix.encode("ascii") + digest).digest()
 
 
+class _EncodedNamespaces(dict[Namespace, str]):
+    """Encoded namespaces. Most are short and come again: those stay, until there are too many."""
+
+    def __missing__(self, namespace: Namespace) -> str:
+        check_namespace(namespace)
+        text = _encode(namespace)
+        if len(namespace) <= _CACHED_LABELS and len(text) <= _CACHED_CHARACTERS:
+            if len(self) >= _CACHED_NAMESPACES:
+                self.clear()
+            self[namespace] = text
+        return text
+
+
+ENCODED_NAMESPACES: Final = _EncodedNamespaces()
+"""What :func:`encode_namespace` returns, by namespace; a ``TypeError`` where that is no key of a dict."""
+
+
 def encode_namespace(namespace: Namespace) -> str:
     """Check *namespace* and return it as a JSON array in ASCII: ``["memories","ana"]``.
-
-    Most namespaces are short and come again, so those are cached.
 
     Raises:
         InvalidInputError, TooLargeError: See :func:`check_namespace`.
     """
     try:
-        if len(namespace) <= _CACHED_LABELS and sum(map(len, namespace)) <= _CACHED_CHARACTERS:
-            return _encode_short_namespace(namespace)
+        return ENCODED_NAMESPACES[namespace]
     except TypeError:  # not a tuple of strings; check_namespace raises the better error
-        pass
-    check_namespace(namespace)
-    return _encode(namespace)
-
-
-@lru_cache(maxsize=4096)
-def _encode_short_namespace(namespace: Namespace) -> str:
-    check_namespace(namespace)
-    return _encode(namespace)
+        check_namespace(namespace)
+        return _encode(namespace)
 
 
 @lru_cache(maxsize=1024)

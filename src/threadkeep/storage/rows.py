@@ -7,22 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    cast,
-    overload,
-    runtime_checkable,
-)
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError, TooLargeError
 from threadkeep.storage.encoding import (
+    ENCODED_NAMESPACES,
     EXACT_AS_FLOAT,
     check_key,
     decode_name,
@@ -69,12 +58,11 @@ NEVER: Final = float("inf")
 _CHUNK_ROWS: Final = 256
 """Rows that are parsed together: they and the code that parses them stay in the processor's caches."""
 
+_MICROS: Final = 1e6
 _FLOAT_BYTES: Final = 4
 _EAGER_ROWS: Final = 64
 _LARGEST_DATA: Final = MAX_DATA_BYTES + 1024
 """Encrypting data makes it longer by less than that; the encrypted storage checks the limit before."""
-
-_MICROS: Final = 1e6
 
 
 class ItemRow(NamedTuple):
@@ -224,7 +212,10 @@ def to_row_key(namespace: Namespace, key: str) -> RowKey:
     """
     if type(key) is not str or len(key) > MAX_KEY_CHARACTERS:
         check_key(key)
-    return encode_namespace(namespace), encode_text(key)
+    try:
+        return ENCODED_NAMESPACES[namespace], encode_text(key)
+    except TypeError:  # not a tuple of strings, which has its own error
+        return encode_namespace(namespace), encode_text(key)
 
 
 def parse_row_key(row_key: RowKey) -> tuple[Namespace, str]:
@@ -534,7 +525,7 @@ def _encode_put(put: Put) -> RowChange:
         model, dims, embedding = encode_text(put.embedding.model), put.embedding.dims, bytes(put.embedding.data)
     data = put.data
     if data is not None and (type(data) is not bytes or len(data) > _LARGEST_DATA):
-        _refuse_data(data)
+        raise _invalid_data(data)
     content = PutRow(
         value=encode_value(put.value),
         paths=encode_namespace(put.index) if put.index else NO_PATHS,
@@ -562,15 +553,14 @@ def _check_embedding(embedding: Embedding) -> None:
         raise InvalidInputError(msg)
 
 
-def _refuse_data(data: bytes) -> NoReturn:
+def _invalid_data(data: bytes) -> InvalidInputError:
     if type(data) is not bytes:
-        msg = f"data must be bytes, got {type(data).__name__}: pass bytes(…)."
-        raise InvalidInputError(msg)
+        return InvalidInputError(f"data must be bytes, got {type(data).__name__}: pass bytes(…).")
     msg = (
         f"The data is too large: {len(data):,} bytes, at most {MAX_DATA_BYTES:,} are allowed. "
         "Split it over several items."
     )
-    raise TooLargeError(msg, size_bytes=len(data))
+    return TooLargeError(msg, size_bytes=len(data))
 
 
 def _to_row(row_key: RowKey, content: PutRow, alive: RowState | None, revision: int, now: int) -> ItemRow:
