@@ -59,6 +59,15 @@ class Message:
     memory: bool = True
 
 
+@runtime_checkable
+class HasMessageIds(Protocol):
+    """Messages that are made as they are read; their ids are known before."""
+
+    def message_ids(self) -> frozenset[MessageId]:
+        """Return the ids of those that have one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call of a tool that a model asked for.

@@ -342,6 +342,10 @@ class PlainMessages(Sequence[Message]):
         """The messages as LangChain's, in the same places."""
         return self._given
 
+    def message_ids(self) -> frozenset[MessageId]:
+        """Return the ids of those that have one."""
+        return frozenset([MessageId(message.id) for message in self._given if message.id])
+
     def given_for(self, some: Sequence[Message]) -> list[BaseMessage]:
         """Return *some* of these messages, as this sequence returned them, as LangChain's."""
         wanted = set(map(id, some))

@@ -20,6 +20,7 @@ from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUna
 from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
+from threadkeep.models.base import HasMessageIds
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.packing import ContextPacker, check_bounds, estimate_tokens, is_unchanged
 from threadkeep.recall.selection import (
@@ -174,6 +175,8 @@ class RecallRequest:
     @cached_property
     def shown(self) -> frozenset[str]:
         """The ids of the messages that the model is given."""
+        if isinstance(self.messages, HasMessageIds):
+            return self.messages.message_ids()
         return frozenset([message.message_id for message in self.messages if message.message_id is not None])
 
 
