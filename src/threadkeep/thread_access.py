@@ -15,6 +15,8 @@ from threadkeep.registry import create_encrypted, create_storage, resolve_settin
 from threadkeep.storage.encryption import refuse_encrypted
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.clock import Clock
@@ -37,6 +39,11 @@ class ThreadAccess:
         self._app = app
 
     @cached_property
+    def timeout(self) -> timedelta:
+        """How long a call of the storage that keeps the threads may take."""
+        return self._app.settings.checkpoint_timeout
+
+    @cached_property
     def checkpointer(self) -> ThreadkeepCheckpointer | None:
         """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
         if self._app.settings.under_langgraph_server:
@@ -49,7 +56,7 @@ class ThreadAccess:
             self.storage,
             loop=self._app.event_loop,
             clock=self._app.clock,
-            timeout=settings.checkpoint_timeout,
+            timeout=self.timeout,
             connect=self._connect_storage,
             allowed_types=self._app.allowed_types,
             terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
@@ -93,7 +100,7 @@ class ThreadAccess:
         from threadkeep.checkpoints.directory import ThreadOwners
         from threadkeep.checkpoints.thread_store import Threads
 
-        threads = Threads(self._app.storage, self._app.clock, timeout=self._app.settings.checkpoint_timeout)
+        threads = Threads(self._app.storage, self._app.clock, timeout=self.timeout)
         return ThreadOwners(threads, self._app.services.thread_directory)
 
     async def bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
@@ -168,7 +175,7 @@ class ThreadAccess:
 
         async with self.earlier_storages() as storages:
             for storage in storages:
-                threads = Threads(storage, self._app.clock, timeout=self._app.settings.checkpoint_timeout)
+                threads = Threads(storage, self._app.clock, timeout=self.timeout)
                 erased += await erase_threads(threads, ThreadDirectory(storage, self._app.clock), owner)
                 if storage is not self._app.storage:  # which is erased as a whole afterwards
                     await storage.erase(owner.partition)

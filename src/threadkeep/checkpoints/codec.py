@@ -313,12 +313,13 @@ def encode_checkpoint(
         chunks = to_puts((VALUES, namespace, channel), checkpoint["id"], {}, data)
         puts += chunks
         refs[channel] = stored[known] = ValueRef(checkpoint["id"], encoding, len(chunks))
-    rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+    rest: dict[str, Any] = {**checkpoint}
+    del rest["channel_values"]
     data = ormsgpack.packb([*serde.dumps_typed([rest, dict(metadata)]), inline])
     value: dict[str, Any] = {"parent": parent_id, "run": run}
     if refs:
         value["values"] = {channel: list(ref) for channel, ref in refs.items()}
-    return [*to_puts(CheckpointPlace(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
+    return [*to_puts((CHECKPOINTS, namespace, checkpoint["id"]), CHECKPOINT, value, data), *puts]
 
 
 def encode_writes(
@@ -339,11 +340,10 @@ def encode_writes(
         (WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
         for index, (channel, value) in enumerate(writes)
     ]
-    channels = [channel for channel, _ in writes]
-    special = WRITES_IDX_MAP.keys() >= {*channels}
-    rest = ",".join(channels) if special else new_id()
+    channels = dict(writes)
+    rest = ",".join(channels) if WRITES_IDX_MAP.keys() >= channels.keys() else new_id()
     value = {"task": task_id, "path": task_path, "run": run, "order": next(_order)}
-    return to_puts(place.path, f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(entries))
+    return to_puts((CHECKPOINTS, *place), f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(entries))
 
 
 def to_puts(namespace: Namespace, key: str, value: Mapping[str, Any], data: bytes) -> list[Put]:
@@ -410,7 +410,7 @@ class StoredCheckpoint:
         entries: dict[tuple[str, int], tuple[Item, Entry]] = {}
         for item in sorted(self.writes, key=_written_order) if len(self.writes) > 1 else self.writes:
             for entry in _parse_entries(self._data(item)):
-                place = task_of(item), entry[0]
+                place = str(item.value["task"]), entry[0]
                 if entry[0] < 0 or place not in entries:
                     entries[place] = item, entry
         return [*entries.values()]
@@ -438,12 +438,9 @@ class StoredCheckpoint:
         """Return what tasks wrote after it, in the order in which LangGraph applies it."""
         if not self.writes:
             return []
-        written = self.written
-        written.sort(key=lambda one: writes_sort_key(str(one[0].value.get("path", "")), task_of(one[0]), one[1][0]))
-        return [
-            (task_of(item), channel, serde.loads_typed((encoding, data)))
-            for item, (_, channel, encoding, data) in written
-        ]
+        written = [(str(item.value["path"]), str(item.value["task"]), *entry) for item, entry in self.written]
+        written.sort(key=lambda one: writes_sort_key(*one[:3]))
+        return [(task, channel, serde.loads_typed((encoding, data))) for _, task, _, channel, encoding, data in written]
 
     def to_tuple(
         self, thread_id: str, serde: SerializerProtocol, values: Mapping[str, tuple[str, bytes]]
@@ -475,11 +472,6 @@ class StoredCheckpoint:
             keys = (_chunk(item.ref.key, number) for number in range(1, int(item.value["chunks"])))
             data += b"".join(self.chunks.get(key, b"") for key in keys)
         return data
-
-
-def task_of(item: Item) -> str:
-    """Return the task that wrote an item; earlier versions kept all that a task wrote in one."""
-    return item.value.get("task") or item.ref.key.removeprefix(WRITE)
 
 
 def _written_order(item: Item) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -86,11 +86,11 @@ class ListedThread(NamedTuple):
 
     @classmethod
     def from_item(cls, item: Item) -> ListedThread:
-        """Return the thread of an item; earlier versions wrote its id only."""
+        """Return the thread of an item, of which its first run wrote the id only."""
         value = item.value
         return cls(
             ThreadId(value["thread"]),
-            bool(value.get("scoped", item.ref.key.startswith(_SCOPED))),
+            item.ref.key.startswith(_SCOPED),
             str(value.get("title", "")),
             value.get("status", "idle"),
             bool(value.get("pinned", False)),
@@ -188,12 +188,11 @@ class ThreadDirectory:
 
     async def leave(self, owner: Owner, thread_id: str, *, scoped: bool) -> None:
         """Remove a thread from the list, after it was deleted."""
-        ref = listing_ref(owner, thread_id, scoped=scoped)
-        (item,) = await self._storage.get([ref])
+        item = await self._item(owner, thread_id, scoped=scoped)
         if item is None:  # an owner who was erased must not get a partition again
             return
         with suppress(RevisionConflictError, PartitionErasedError):  # another writer removed it
-            gone = Delete(ref.namespace, ref.key, expect=item.revision)
+            gone = Delete(item.ref.namespace, item.ref.key, expect=item.revision)
             await self._storage.commit(Batch(owner.partition, [gone], await self.epoch(owner)))
 
     async def of_owner(self, owner: Owner) -> tuple[ListedThread, ...]:
@@ -273,7 +272,8 @@ class ThreadDirectory:
             changes = {"title": title, "pinned": pinned, "metadata": merged}
             value = {**item.value, **{name: change for name, change in changes.items() if change is not None}}
             at = last_turn_at or item.updated_at
-            await self._put(owner, item, value, at)
+            put = Put(item.ref.namespace, item.ref.key, value, expect=item.revision, updated_at=at)
+            await self._storage.commit(Batch(owner.partition, [put]))
             return ListedThread.from_item(replace(item, value=value, updated_at=at))
 
         return await retry_conflicts(change)
@@ -283,10 +283,6 @@ class ThreadDirectory:
         ref = listing_ref(owner, thread_id, scoped=scoped)
         (item,) = await self._storage.get([ref])
         return item
-
-    async def _put(self, owner: Owner, item: Item, value: dict[str, Any], updated_at: datetime | None) -> None:
-        put = Put(item.ref.namespace, item.ref.key, value, expect=item.revision, updated_at=updated_at)
-        await self._storage.commit(Batch(owner.partition, [put]))
 
     async def ids_of(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Return the ids of the threads of *owner*, newest first, each once."""
@@ -378,9 +374,8 @@ class ThreadOwners:
             OwnerMismatchError: It belongs to another owner.
             PartitionErasedError: The owner was erased since *epoch*.
         """
-        if isinstance(thread, str):
-            thread = self._threads.get(thread_partition(thread, None), thread)
-        head = await thread.head() or Head(thread.thread_id)
+        thread = self._unscoped(thread) if isinstance(thread, str) else thread
+        head = await self._head(thread)
         head.require_owner(owner)
         if not head.owner:
             await self.enter(thread, owner, scoped=scoped, epoch=epoch)
@@ -392,13 +387,13 @@ class ThreadOwners:
         Without *epoch*, the present one is read first: the owner may be erased while the listing waits.
         """
         begun = epoch or await self.epoch(owner)
-        await until_available(
-            lambda: self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=begun), self._threads.timeout
-        )
+        enter = partial(self._directory.enter, owner, thread.thread_id, scoped=scoped, epoch=begun)
+        await self._threads.call(until_available(enter, self._threads.timeout))
 
     async def epoch(self, owner: Owner) -> str:
         """Return the owner's epoch: another one once the owner was erased. It waits for the storage."""
-        return await until_available(lambda: self._directory.epoch(owner), self._threads.timeout)
+        epoch = until_available(partial(self._directory.epoch, owner), self._threads.timeout)
+        return await self._threads.call(epoch)
 
     async def note_end(self, thread: ThreadStore, owner: str, status: ThreadStatus) -> None:
         """Note in the list how a run on a thread ended; nothing if the label *owner* names none."""
@@ -406,22 +401,26 @@ class ThreadOwners:
             return
         scoped = len(thread.partition.parts) > 1
         note = self._directory.turn_note(listed, thread.thread_id, scoped=scoped, question=str, status=status)
-        await self._directory.note_turn(note)
+        await self._threads.call(self._directory.note_turn(note))
 
     async def owner_of(self, thread_id: str) -> str | None:
         """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
-        head = await self._threads.get(thread_partition(thread_id, None), thread_id).head()
-        return (head.owner or None) if head is not None else None
+        return (await self._head(self._unscoped(thread_id))).owner or None
 
-    async def check(self, thread_id: str, owner: Owner) -> None:
-        """Check that a thread belongs to *owner* or to no owner.
+    async def check(self, thread: ThreadStore | str, owner: Owner) -> None:
+        """Check that a thread, or the unscoped one with this id, belongs to *owner* or to no owner.
 
         Raises:
             OwnerMismatchError: It belongs to another owner.
         """
-        head = await self._threads.get(thread_partition(thread_id, None), thread_id).head()
-        if head is not None:
-            head.require_owner(owner)
+        (await self._head(self._unscoped(thread) if isinstance(thread, str) else thread)).require_owner(owner)
+
+    def _unscoped(self, thread_id: str) -> ThreadStore:
+        return self._threads.get(thread_partition(thread_id, None), thread_id)
+
+    @staticmethod
+    async def _head(thread: ThreadStore) -> Head:
+        return await thread.head() or Head(thread.thread_id)
 
 
 @lru_cache(maxsize=4096)

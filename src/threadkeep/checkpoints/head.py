@@ -31,7 +31,7 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.identity import RUNTIME, Owner, claimed_owner
-from threadkeep.ids import ThreadId
+from threadkeep.ids import ThreadId, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -406,3 +406,24 @@ def run_of(configurable: Mapping[str, Any]) -> object | None:
     """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
     runtime = configurable.get(RUNTIME)
     return None if runtime is None else (getattr(runtime, "control", None) or runtime)
+
+
+RUN: Final = "threadkeep_run"
+"""The key of a run's ``configurable`` that names the run; its value is a :class:`RunName`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunName:
+    """The name of a run. An object, because LangGraph puts texts into streams, and a client's JSON cannot make it.
+
+    Attributes:
+        text: The name, which no other run has: the fencing token of its lease.
+    """
+
+    text: str
+
+
+def token_of(configurable: Mapping[str, Any]) -> str:
+    """Return the fencing token of a run: its name, or a new id."""
+    name = configurable.get(RUN)
+    return name.text if isinstance(name, RunName) else new_id()

@@ -10,13 +10,14 @@ the event loop of the storage.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -36,10 +37,8 @@ from threadkeep.checkpoints.head import (
     undone,
     unreserve,
 )
-from threadkeep.checkpoints.lease_wait import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LeaseWait
 from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError
-from threadkeep.ids import new_id
-from threadkeep.storage.interface import Delete, Operation, Ref
+from threadkeep.storage.interface import Operation, Ref
 
 if TYPE_CHECKING:
     from threadkeep.checkpoints.codec import StoredValues, ValueRef
@@ -49,11 +48,10 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.storage.interface import Partition
 
+P = ParamSpec("P")
+
 STRATEGY: Final = "multitask_strategy"
 """The key of a run's ``configurable`` that says what the run does if another run has the lease."""
-
-RUN: Final = "threadkeep_run"
-"""The key of a run's ``configurable`` that names the run; its value is a :class:`RunName`."""
 
 LEASE_TIME: Final = timedelta(seconds=12)
 """How long a lease lasts without renewal: after a crash the next run waits no longer."""
@@ -65,26 +63,17 @@ _NOT_TAKEN: Final = Head("")
 _NOT_RELEASED: Final = 10_000
 """Of how many runs it is known that they ended while the storage was away: the next run need not wait."""
 
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.5
+_RESERVE_SECONDS: Final = 2.0
+"""After how long a run that waits for one of another process reserves the lease: no run in between takes it."""
+
+_RESERVED_SECONDS: Final = 3 * _LONGEST_PAUSE_SECONDS
+"""How long a free lease stays reserved: the run that waits asks every half a second, unless its process died."""
+
 _SOON_SECONDS: Final = 0.005
 _CANCEL_SECONDS: Final = 3.0
 """How long a run that waits may take to see that it is cancelled: it looks every half a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunName:
-    """The name of a run. An object, because LangGraph puts texts into streams, and a client's JSON cannot make it.
-
-    Attributes:
-        text: The name, which no other run has: the fencing token of its lease.
-    """
-
-    text: str
-
-
-def token_of(configurable: Mapping[str, Any]) -> str:
-    """Return the fencing token of a run: its name, or a new id."""
-    name = configurable.get(RUN)
-    return name.text if isinstance(name, RunName) else new_id()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +172,10 @@ class Lease:
 
     def write_deferred(self) -> None:
         """Commit what was deferred; in the event loop of the storage."""
-        changes = [self._deferred.popleft() for _ in range(len(self._deferred))]
-        if changes:
-            self.thread.add(changes)
+        changes: list[Change] = []
+        while self._deferred:  # another thread may add to them meanwhile
+            changes.append(self._deferred.popleft())
+        self.thread.add(changes)
 
     async def settle(self) -> None:
         """Commit what was deferred, before the run reads or ends; in the event loop of the storage."""
@@ -208,18 +198,13 @@ class Lease:
 
     async def arelease(self) -> None:
         """Give it back before the run returns; see :meth:`Leases.release`."""
-        if self.undone:
-            raise undone()
-        if not self.is_released:
-            releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
-            await asyncio.shield(releasing)  # also if the run is cancelled at its end
+        if self.undone or not self.is_released:
+            await _to_the_end(self.leases.loop, self.leases.release(self))
         self.require_no_failure()  # also if another release was first
 
     def release(self) -> None:
         """Do the same, blocking."""
-        if self.undone:
-            raise undone()
-        if not self.is_released:
+        if self.undone or not self.is_released:
             self.leases.loop.run_sync(self.leases.release(self))
         self.require_no_failure()
 
@@ -239,13 +224,17 @@ class SharedLease:
     async def arelease(self) -> None:
         """Commit what the run has deferred, before it returns."""
         self.lease.leases.unassign(self.run)
-        settling = asyncio.ensure_future(self.lease.leases.loop.run(self.lease.settle()))
-        await asyncio.shield(settling)  # also if the run is cancelled at its end
+        await _to_the_end(self.lease.leases.loop, self.lease.settle())
 
     def release(self) -> None:
         """Do the same, blocking."""
         self.lease.leases.unassign(self.run)
         self.lease.leases.loop.run_sync(self.lease.settle())
+
+
+async def _to_the_end(loop: EventLoopThread, work: Coroutine[Any, Any, None]) -> None:
+    """Do *work*, also if the run that waits for it is cancelled meanwhile."""
+    await asyncio.shield(asyncio.ensure_future(loop.run(work)))
 
 
 current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)
@@ -254,15 +243,55 @@ current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default
 
 @dataclass(slots=True)
 class Beginning:
-    """A run that begins, shared by its caller and the event loop of the storage.
+    """A run or a block that begins, shared by its caller and the event loop of the storage.
 
     Attributes:
+        around: The lease of the block that the run is in; ``None``: it is in none.
         lease: The lease that it took.
         abandoned: Whether the caller was cancelled and will not follow the lease.
     """
 
+    around: Lease | None = None
     lease: Lease | None = None
     abandoned: bool = False
+
+
+class _LeaseWait:
+    """How one run waits for the lease, which a run of another process has or has reserved.
+
+    Clocks of machines differ, so a reservation has expired once the lease was free for long enough since this run
+    first saw it.
+
+    Args:
+        run: The token of the run.
+        strategy: Of a run that takes the lease from another one, nothing is waited for.
+    """
+
+    def __init__(self, run: str, strategy: Strategy) -> None:
+        self._run = run
+        self._strategy = strategy
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._began = time.monotonic()
+        self._next_run = ""
+        self._free_since = 0.0
+
+    def is_blocked(self, head: Head, *, leased: bool) -> bool:
+        """Return whether another run has the lease of *head*, or takes it next."""
+        now = time.monotonic()
+        if leased or head.next_run != self._next_run:
+            self._next_run, self._free_since = head.next_run, now
+        if leased:
+            return self._strategy in ("enqueue", "reject")
+        reserved = head.next_run not in ("", self._run) and now - self._free_since < _RESERVED_SECONDS
+        return reserved and self._strategy == "enqueue"
+
+    async def pause(self, lease: Lease, head: Head) -> None:
+        """Wait before the next look, longer each time; once the run has waited long, ask to be the next one."""
+        if not head.next_run and time.monotonic() - self._began > _RESERVE_SECONDS:
+            lease.reserved = True
+            await _quietly(lease.thread.commit, reserve(lease.run))
+        await asyncio.sleep(self._pause)
+        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
 
 class Leases:
@@ -331,7 +360,7 @@ class Leases:
             PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
             OverloadedError: Too many calls wait for the storage.
         """
-        clock, call = asyncio.get_running_loop(), self._threads.call
+        clock = asyncio.get_running_loop()
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
             gate.require_capacity()
@@ -340,19 +369,19 @@ class Leases:
         if waits:
             await self._await_turn(lease, strategy, deadline)
         try:
-            waiting, fresh = LeaseWait(token, strategy), taken_from is not None
+            waiting, fresh = _LeaseWait(token, strategy), taken_from is not None
             while True:
-                head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
+                head = await self._threads.call(thread.head(fresh=fresh)) or Head(thread.thread_id)
                 head.require_wanted(lease.run, owner=locked_to, holder=taken_from)
                 fresh = True
                 if waiting.is_blocked(head, leased=thread.is_leased(head) and not self._is_over(head)):
                     if strategy == "reject" or clock.time() > deadline:
                         raise busy()  # noqa: TRY301 - what waits behind it goes on
-                    await self._wait(lease, head, waiting)
+                    await waiting.pause(lease, head)
                     continue
                 if owner is not None and not head.owner:
-                    await call(self._owners.enter(thread, owner, scoped=scoped, epoch=lease.epoch))
-                if await call(self._commit(lease, head, strategy)):
+                    await self._owners.enter(thread, owner, scoped=scoped, epoch=lease.epoch)
+                if await self._commit(lease, head, strategy):
                     break
         except BaseException as error:
             self._give_up(lease, error)
@@ -369,44 +398,36 @@ class Leases:
         """
         if await self._threads.call(thread.head()) is None:
             return False
-        await self._threads.call(thread.commit(cancel_waiting(token)))
+        await thread.commit(cancel_waiting(token))
         until = asyncio.get_running_loop().time() + _CANCEL_SECONDS
-        while await self._threads.call(thread.is_cancelled(token)):
+        while await thread.is_cancelled(token):
             if asyncio.get_running_loop().time() > until:
-                await self._threads.call(thread.commit(uncancel(token)))
+                await thread.commit(uncancel(token))
                 return False
-            await asyncio.sleep(FIRST_PAUSE_SECONDS)
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
         return True
 
     def _is_over(self, head: Head) -> bool:
         """Return whether the lease in *head* is of a run of this process that ended while the storage was away."""
         return head.lease is not None and head.lease.run in self._not_released
 
-    async def _wait(self, lease: Lease, head: Head, waiting: LeaseWait) -> None:
-        """Wait a moment for the run that blocks *head*, and once it takes long, ask to be the next one."""
-        if waiting.is_to_reserve(head):
-            lease.reserved = True
-            await self._threads.call(self._commit_quietly(lease, reserve(lease.run)))
-        await waiting.pause()
-
     def _give_up(self, lease: Lease, error: BaseException) -> None:
         self._confirm_if_cancelled(lease, error)
         if lease.reserved:
-            self._threads.track(asyncio.ensure_future(self._commit_quietly(lease, unreserve(lease.run))))
+            self._soon(lease.thread.commit, unreserve(lease.run))
         if isinstance(error, asyncio.CancelledError):  # it may be committed
-            self._threads.track(asyncio.ensure_future(self._release_quietly(lease)))
+            self._soon(self.release, lease)
         else:
             _next_turn(lease)
 
     def _confirm_if_cancelled(self, lease: Lease, error: BaseException) -> None:
         """Remove the token of a run that was told to wait no longer: what told it so sees that it did wait."""
         if isinstance(error, RunCancelledError):
-            self._threads.track(asyncio.ensure_future(self._commit_quietly(lease, uncancel(lease.run))))
+            self._soon(lease.thread.commit, uncancel(lease.run))
 
-    async def _commit_quietly(self, lease: Lease, revise: Callable[[Head], Head]) -> None:
-        """Change what the head says of the run; if that fails, other runs change it or wait a moment."""
-        with suppress(ConflictError, StorageError):
-            await lease.thread.commit(revise)
+    def _soon(self, work: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Do what is not waited for; see :func:`_quietly`."""
+        self._threads.track(asyncio.ensure_future(_quietly(work, *args, **kwargs)))
 
     async def release(self, lease: Lease) -> None:
         """Give *lease* back; when this returns, no other run can undo what its run wrote.
@@ -422,9 +443,9 @@ class Leases:
         lease.ending = True
         lease.write_deferred()
         try:
-            await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
-            if lease.status is not None and lease.status != lease.head.status:
-                await self._note_end(lease, lease.status)
+            await lease.thread.commit(lambda head: _without(head, lease))
+            if lease.status is not None and lease.status != lease.head.status:  # else the list says so after the next
+                await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status)
         except ConflictError:
             lease.require_no_failure()  # it says more: what was refused is not there, but was not undone
             await self._require_kept(lease)
@@ -435,33 +456,24 @@ class Leases:
             lease.over = True
             if self._active.get(lease.thread.partition) is lease:
                 del self._active[lease.thread.partition]
-            for key, (_, held) in [*self._runs.items()]:
+            for run, held in [*self._runs.values()]:
                 if held is lease:
-                    self._runs.pop(key, None)
+                    self.unassign(run)
             _next_turn(lease)
         lease.require_no_failure()
-
-    async def _note_end(self, lease: Lease, status: ThreadStatus) -> None:
-        """Let the list of threads say how the run ended; it says so after the next run if this fails."""
-        with suppress(ConflictError, StorageError):
-            await self._threads.call(self._owners.note_end(lease.thread, lease.head.owner, status))
 
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
         if not lease.is_released:
-            self.loop.soon(lambda: self._threads.track(asyncio.ensure_future(self._release_quietly(lease))))
+            self.loop.soon(lambda: self._soon(self.release, lease))
 
     async def close(self) -> None:
         """Give back every lease, and let the commits in progress end; the second call does nothing."""
         self.closed = True
         if self._renewing is not None:
             self._renewing.cancel()
-        await asyncio.gather(*(self._release_quietly(lease) for lease in [*self._active.values()]))
+        await asyncio.gather(*(_quietly(self.release, lease) for lease in [*self._active.values()]))
         await self._threads.settle()
-
-    async def _release_quietly(self, lease: Lease) -> None:
-        with suppress(ConflictError, StorageError):  # it expires
-            await self.release(lease)
 
     async def _await_turn(self, lease: Lease, strategy: Strategy, deadline: float) -> None:
         """Wait until no other run of this process uses the thread."""
@@ -486,9 +498,9 @@ class Leases:
         acquiring = asyncio.ensure_future(turn.acquire())
         try:
             async with asyncio.timeout_at(deadline):
-                while not (await asyncio.wait({acquiring}, timeout=LONGEST_PAUSE_SECONDS))[0]:
+                while not (await asyncio.wait({acquiring}, timeout=_LONGEST_PAUSE_SECONDS))[0]:
                     with suppress(StorageError):  # the run waits for the one before it, not for the storage
-                        if await self._threads.call(lease.thread.is_cancelled(lease.run)):
+                        if await lease.thread.is_cancelled(lease.run):
                             raise cancelled()  # noqa: TRY301 - it leaves the queue
         except BaseException as error:
             if not acquiring.cancel():
@@ -504,7 +516,7 @@ class Leases:
         operations: list[Operation] = []
         newest, writer = seen.newest, seen.writer
         if strategy == "rollback" and seen.lease is not None and thread.is_leased(seen):
-            operations, newest = await self._undo(thread, seen.lease.run)
+            operations, newest = await self._threads.call(thread.undo(seen.lease.run))
             writer = "" if newest != seen.newest else writer
         taken = replace(
             seen,
@@ -528,19 +540,6 @@ class Leases:
         lease.head = taken
         return True
 
-    async def _undo(self, thread: ThreadStore, run: str) -> tuple[list[Operation], str]:
-        """Return what deletes the checkpoints and writes of *run*, and the newest checkpoint of the rest."""
-        operations: list[Operation] = []
-        newest = ""
-        for stored in await thread.load_all():
-            items = [stored.item, *stored.writes]
-            if stored.item.value.get("run") != run:
-                items = [item for item in stored.writes if item.value.get("run") == run]
-                if not stored.place.namespace:
-                    newest = max(newest, stored.place.checkpoint_id)
-            operations += [Delete(item.ref.namespace, item.ref.key) for item in items]
-        return operations, newest
-
     async def _require_kept(self, lease: Lease) -> None:
         """Check that the last checkpoint of a run that lost its lease is still there.
 
@@ -559,20 +558,15 @@ class Leases:
         """Renew the leases of runs that write nothing, until there is none."""
         while self._active:
             await asyncio.sleep(self.terms.lease.total_seconds() / 3)
-            await asyncio.gather(*(self._renew_one(lease) for lease in [*self._active.values()]))
+            active = [lease for lease in self._active.values() if not (lease.over or lease.ending)]
+            await asyncio.gather(*map(self._renew_one, active))
 
     async def _renew_one(self, lease: Lease) -> None:
-        if lease.over or lease.ending:
-            return
+        now = self._threads.clock.now
         try:
-            await self._threads.call(
-                lease.thread.commit(
-                    lambda head: replace(head, lease=head.require_lease(lease.run).renewed(self._threads.clock.now()))
-                )
-            )
+            await lease.thread.commit(lambda head: replace(head, lease=head.require_lease(lease.run).renewed(now())))
         except ConflictError:
-            with suppress(ConflictError, StorageError):  # the run is told at its end
-                await self._require_kept(lease)
+            await _quietly(self._require_kept, lease)  # the run is told at its end
             lease.over = True
             self._active.pop(lease.thread.partition, None)
             _next_turn(lease)
@@ -582,6 +576,12 @@ class Leases:
 
 class _ChangedError(ConflictError):
     """The head is not the one that the lease was decided on; decide again."""
+
+
+async def _quietly(work: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Call *work*; if it fails, other runs see what they wait for a moment later, and leases expire."""
+    with suppress(ConflictError, StorageError):
+        await work(*args, **kwargs)
 
 
 def _without(head: Head, lease: Lease) -> Head:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -17,11 +16,10 @@ from threadkeep.checkpoints.codec import (
     encode_writes,
     value_refs,
 )
-from threadkeep.checkpoints.directory import thread_partition
+from threadkeep.checkpoints.directory import owner_of_thread, thread_partition
 from threadkeep.checkpoints.head import Head, thread_id_from
 from threadkeep.checkpoints.thread_store import EXPIRY
-from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError, ThreadMovedOnError
-from threadkeep.identity import owner_of_label
+from threadkeep.errors import ConflictError, InvalidInputError, ThreadMovedOnError
 from threadkeep.ids import ThreadId, new_id
 from threadkeep.storage.interface import Delete, Operation, Put
 
@@ -91,14 +89,12 @@ class ListedCheckpoints:
         only: The one with this id; ``""``: all.
         older_than: Those before this id; ``""``: all.
         metadata: Those with these entries in their metadata.
-        limit: So many at most; ``None``: all.
     """
 
     namespace: str | None
     only: str
     older_than: str
     metadata: Mapping[str, Any]
-    limit: int | None
 
     def take(self, stored: StoredCheckpoint, metadata: Mapping[str, Any]) -> bool:
         """Return whether a checkpoint is one of them."""
@@ -195,13 +191,15 @@ class Maintenance:
     serde: SerializerProtocol
     owner: Owner | None
 
-    async def list(self, thread: ThreadStore, wanted: ListedCheckpoints) -> Sequence[CheckpointTuple]:
-        """Return checkpoints of *thread*, newest first."""
+    async def list(
+        self, thread: ThreadStore, wanted: ListedCheckpoints, limit: int | None = None
+    ) -> Sequence[CheckpointTuple]:
+        """Return checkpoints of *thread*, newest first, at most *limit*."""
         found: list[CheckpointTuple] = []
         for stored in await thread.load_all(wanted.namespace):
             if wanted.take(stored, cast("Mapping[str, Any]", stored.read(self.serde)[1])):
                 found.append(await thread.to_tuple(stored, self.serde))
-                if len(found) == wanted.limit:
+                if len(found) == limit:
                     break
         return found
 
@@ -250,12 +248,7 @@ class Maintenance:
     async def delete(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
         thread = self._thread(thread_id)
-        head = await thread.head()
-        await thread.erase()
-        if self.owner is not None:
-            await self.directory.leave(self.owner, thread.thread_id, scoped=True)
-        elif head is not None and head.owner:
-            await self._delist(head.owner, thread.thread_id, scoped=False)
+        await self._erase(thread, await thread.head())
 
     async def delete_of_owner(self, thread_ids: Sequence[str], owner: Owner) -> None:
         """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
@@ -274,10 +267,8 @@ class Maintenance:
         storage, number = self.threads.storage, 0
         while items := await storage.due(EXPIRY, now=self.threads.clock.now(), limit=_EXPIRED):
             for item in items:
-                partition, head = item.ref.partition, Head.from_value(item.value)
-                await self.threads.get(partition, head.thread_id).erase()
-                if head.owner:
-                    await self._delist(head.owner, head.thread_id, scoped=len(partition.parts) > 1)
+                head = Head.from_value(item.value)
+                await self._erase(self.threads.get(item.ref.partition, head.thread_id), head)
                 number += 1
         return number
 
@@ -483,11 +474,12 @@ class Maintenance:
             owner = head.owner
             await target.commit(lambda other: replace(other, owner=other.owner or owner))
 
-    async def _delist(self, label: str, thread_id: str, *, scoped: bool) -> None:
-        owner = owner_of_label(label)
+    async def _erase(self, thread: ThreadStore, head: Head | None) -> None:
+        """Delete everything of a thread with this head, then take it off its owner's list."""
+        await thread.erase()
+        owner = owner_of_thread(thread.partition, head or Head(thread.thread_id))
         if owner is not None:
-            with suppress(PartitionErasedError):
-                await self.directory.leave(owner, thread_id, scoped=scoped)
+            await self.directory.leave(owner, thread.thread_id, scoped=len(thread.partition.parts) > 1)
 
     def _thread(self, thread_id: str) -> ThreadStore:
         named = thread_id_from(thread_id)

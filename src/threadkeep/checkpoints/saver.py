@@ -44,8 +44,9 @@ from threadkeep.checkpoints.head import (
     run_of,
     status_after,
     thread_id_from,
+    token_of,
 )
-from threadkeep.checkpoints.leases import Beginning, Lease, Leases, LeaseTerms, SharedLease, current_lease, token_of
+from threadkeep.checkpoints.leases import Beginning, Lease, Leases, LeaseTerms, SharedLease, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
@@ -153,15 +154,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """What is done with whole threads, in this view; its coroutines run in the storage's loop, see :meth:`run`."""
         return Maintenance(self._threads, self._leases, self.directory, self.owners, self.serde, self._owner)
 
-    async def run(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
-        """Run *work* of :attr:`maintenance` in the storage's loop, connected; *limited*: as long as one call of it."""
-        self._require_open(work)
-        ready = limited and self._leases.connected
-        try:
-            return await self._loop.run(self._threads.call(work) if ready else self._connected(work, limited=limited))
-        finally:
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
-                work.close()
+    def run(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """Run *work* of :attr:`maintenance` in the storage's loop, connected, as long as one call of it may take."""
+        return self._submit(self._threads.call(work), work)
 
     async def connect(self) -> None:
         """Connect the storage now, instead of at the first use."""
@@ -195,8 +190,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         target = self._target(config)
         self._require_outside(target)
-        beginning = Beginning()
-        lease = await self._uncancelled(self._hold(target, beginning), beginning)
+        lease, _ = await self._begun(target, Beginning(), reads=False)
         around = current_lease.get()
         current_lease.set(lease)
         try:
@@ -221,7 +215,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(target):
             return self._run_sync(self._load(target))
         self._require_outside(target)
-        lease, found = self._run_sync(self._begin(target, current_lease.get(), Beginning()), limited=False)
+        lease, found = self._submit_sync(self._begin(target, Beginning(current_lease.get()), reads=True))
         self._follow(target, lease)
         return found
 
@@ -233,16 +227,16 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(target):
             return await self.run(self._load(target))
         self._require_outside(target)
-        beginning = Beginning()
-        work = self._begin(target, current_lease.get(), beginning)
-        lease, found = await self._uncancelled(work, beginning)
+        lease, found = await self._begun(target, Beginning(current_lease.get()), reads=True)
         self._follow(target, lease)
         return found
 
-    async def _uncancelled(self, work: Coroutine[Any, Any, T], beginning: Beginning) -> T:
-        """Return the result of *work*; if the caller is cancelled meanwhile, the lease that it takes is given back."""
+    async def _begun(
+        self, target: Target, beginning: Beginning, *, reads: bool
+    ) -> tuple[Lease, CheckpointTuple | None]:
+        """Do what :meth:`_begin` does; if the caller is cancelled meanwhile, the lease that it takes is given back."""
         try:
-            return await self.run(work, limited=False)
+            return await self._submit(self._begin(target, beginning, reads=reads))
         except BaseException:
             beginning.abandoned = True
             if beginning.lease is not None:  # otherwise it is given back once there is one
@@ -372,29 +366,41 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         vars(view).update(changes)
         return view
 
-    def _run_sync(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
-        self._require_open(work)
+    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what :meth:`run` does, blocking."""
+        return self._submit_sync(self._threads.call(work), work)
+
+    async def _submit(self, work: Coroutine[Any, Any, T], *within: Coroutine[Any, Any, Any]) -> T:
+        """Run *work* in the storage's loop, connected; each of its calls of the storage has its own time.
+
+        What does not begin, on a closed or forked loop or because the caller is cancelled, is closed: *work*, and what
+        is *within* it.
+        """
         try:
-            return self._loop.run_sync(self._connected(work, limited=limited))
+            return await self._loop.run(self._ready(work))
         finally:
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # on the loop itself, or in a forked process
-                work.close()
+            for one in (work, *within):
+                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                    one.close()
 
-    def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
-        if self._leases.closed:
-            work.close()
-            raise closed_error()
-
-    async def _connected(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
-        """Connect at the first call; *limited*: *work* may take as long as one call of the storage."""
+    def _submit_sync(self, work: Coroutine[Any, Any, T], *within: Coroutine[Any, Any, Any]) -> T:
         try:
-            if not self._leases.connected:
-                await self._threads.call(self._connect())
-                self._leases.connected = True
-        except BaseException:
-            work.close()
-            raise
-        return await (self._threads.call(work) if limited else work)
+            return self._loop.run_sync(self._ready(work))
+        finally:
+            for one in (work, *within):
+                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                    one.close()
+
+    def _ready(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        if self._leases.closed:
+            raise closed_error()
+        return work if self._leases.connected else self._connected(work)
+
+    async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
+        """Connect at the first call."""
+        await self._threads.call(self._connect())
+        self._leases.connected = True
+        return await work
 
     def _target(self, config: RunnableConfig) -> Target:
         configurable = config.get("configurable", {})
@@ -427,33 +433,25 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if target.lease is not None:
             await target.lease.settle()
         elif self._owner is None and target.owner is not None:
-            head = await target.thread.head()
-            if head is not None:
-                head.require_owner(target.owner)
+            await self.owners.check(target.thread, target.owner)
 
-    async def _take(self, target: Target) -> Lease:
+    def _take(self, target: Target) -> Coroutine[Any, Any, Lease]:
         configurable, scoped = target.configurable, self._owner is not None
         strategy, locked_to = self._leases.terms.strategy_of(configurable), None if scoped else target.owner
-        return await self._leases.take(
+        return self._leases.take(
             target.thread, target.owner, strategy, scoped=scoped, locked_to=locked_to, token=token_of(configurable)
         )
 
-    async def _hold(self, target: Target, beginning: Beginning) -> Lease:
-        lease = beginning.lease = await self._take(target)
-        if beginning.abandoned:
-            self._leases.release_soon(lease)
-            raise asyncio.CancelledError
-        return lease
-
     async def _begin(
-        self, target: Target, around: Lease | None, beginning: Beginning
+        self, target: Target, beginning: Beginning, *, reads: bool
     ) -> tuple[Lease, CheckpointTuple | None]:
-        """Return the lease of the run that begins, and the checkpoint that it continues."""
+        """Return the lease of a run or a block that begins; if it *reads*, with the checkpoint that it continues."""
+        around = beginning.around
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
         lease = around if shared and around is not None else await self._take(target)
         beginning.lease = None if shared else lease
         try:
-            found = await self._threads.call(self._load(target, lease))
+            found = await self._threads.call(self._load(target, lease)) if reads else None
             if beginning.abandoned:
                 raise asyncio.CancelledError  # noqa: TRY301 - the lease is given back
             return lease, found  # noqa: TRY300
@@ -566,29 +564,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if limit is not None and limit <= 0:
             return []
         older = str(before.get("configurable", {}).get("checkpoint_id") or "") if before is not None else ""
-        found: list[CheckpointTuple] = []
-        for thread, namespace, only in await self._listed(config):
-            most = limit if config is not None else None
-            found += await self.maintenance.list(thread, ListedCheckpoints(namespace, only, older, wanted or {}, most))
-        if config is None:
-            found.sort(key=lambda one: one.checkpoint["id"], reverse=True)
-        return found[:limit]
-
-    async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[ThreadStore, str | None, str]]:
-        """Return the threads to list, each with the namespace and checkpoint id to list only."""
         if config is not None:
             target = self._target(config)
             await self._require_owner(target)
             namespace = target.configurable.get("checkpoint_ns")
-            return [(target.thread, None if namespace is None else str(namespace), target.place.checkpoint_id)]
+            listed = ListedCheckpoints(
+                None if namespace is None else str(namespace), target.place[1], older, wanted or {}
+            )
+            return await self.maintenance.list(target.thread, listed, limit)
+        found: list[CheckpointTuple] = []
+        for thread in await self._view_threads():
+            found += await self.maintenance.list(thread, ListedCheckpoints(None, "", older, wanted or {}))
+        return sorted(found, key=lambda one: one.checkpoint["id"], reverse=True)[:limit]
+
+    async def _view_threads(self) -> Sequence[ThreadStore]:
         if self._owner is not None:
             ids = [one.thread_id for one in await self.directory.of_owner(self._owner) if one.scoped]
         else:
             ids = [ThreadId(one) for one in await self._threads.unscoped_ids()]
-        return [(self._threads.get(thread_partition(one, self._owner), one), None, "") for one in ids]
+        return [self._threads.get(thread_partition(one, self._owner), one) for one in ids]
 
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        for thread, _, _ in await self._listed(None):
+        for thread in await self._view_threads():
             await self.maintenance.delete_runs(thread, set(run_ids))
 
     async def _delta_history(

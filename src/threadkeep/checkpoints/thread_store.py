@@ -39,6 +39,7 @@ from threadkeep.ids import new_id
 from threadkeep.observability import Telemetry
 from threadkeep.storage.interface import (
     Batch,
+    Delete,
     Due,
     Item,
     Namespace,
@@ -141,23 +142,23 @@ class ThreadStore:
 
     async def is_cancelled(self, run: str) -> bool:
         """Return whether the run with the token *run* is to wait for the lease no longer; what is known stays."""
-        head = (await self._read_head()).head
+        head = (await self._threads.call(self._read_head())).head
         return head is not None and run in head.cancelled
 
     async def commit(self, revise: Callable[[Head], Head], operations: Sequence[Operation] = ()) -> None:
-        """Commit one change; see :meth:`write`."""
-        await self.write(Change(revise, operations))
+        """Commit one change, and wait for it as long as a call of the storage may take; see :meth:`write`."""
+        await self._threads.call(self.write(Change(revise, operations)))
 
-    def write(self, change: Change) -> asyncio.Future[None]:
-        """Return what is done when *change* is committed, after those that wait already.
+    async def write(self, change: Change) -> None:
+        """Commit *change* after those that wait already.
 
         Raises:
             ThreadBusyError, ThreadMovedOnError, ConflictError: It is not allowed, and nothing of it was written.
             StorageError: It may not have been written.
         """
-        done = change.done = asyncio.get_running_loop().create_future()
+        change.done = asyncio.get_running_loop().create_future()
         self.add([change])
-        return done
+        await change.done
 
     def add(self, changes: Sequence[Change]) -> None:
         """Commit *changes* after those that wait already; nothing waits for them but what is called if they fail."""
@@ -195,7 +196,7 @@ class ThreadStore:
         if namespace and not checkpoint_id:
             checkpoint_id = await self._newest_in(namespace)
         place = CheckpointPlace(namespace, checkpoint_id)
-        return group_items(await self._scan(place.path)).get(place) if checkpoint_id else None
+        return group_items(await self._scan((CHECKPOINTS, *place))).get(place) if checkpoint_id else None
 
     async def load_all(self, namespace: str | None = None) -> list[StoredCheckpoint]:
         """Return all checkpoints, newest first; *namespace*: only its."""
@@ -221,15 +222,22 @@ class ThreadStore:
                 values[channel] = str(stored.refs[channel][1]), data
         return stored.to_tuple(self.thread_id, serde, values)
 
-    async def values(self) -> AsyncGenerator[Sequence[Item]]:
+    async def undo(self, run: str) -> tuple[list[Operation], str]:
+        """Return what deletes the checkpoints and writes of *run*, and the newest checkpoint of the rest."""
+        operations: list[Operation] = []
+        newest = ""
+        for stored in await self.load_all():
+            items = [stored.item, *stored.writes]
+            if stored.item.value.get("run") != run:
+                items = [item for item in stored.writes if item.value.get("run") == run]
+                if not stored.place.namespace:
+                    newest = max(newest, stored.place.checkpoint_id)
+            operations += [Delete(item.ref.namespace, item.ref.key) for item in items]
+        return operations, newest
+
+    def values(self) -> AsyncGenerator[Sequence[Item]]:
         """Yield the items of the large values, a page at a time."""
-        after: str | None = None
-        while True:
-            page = await self._threads.scan(self.partition, (VALUES,), after=after, limit=_VALUES_PAGE)
-            yield page.items
-            after = page.after
-            if after is None:
-                return
+        return self._pages((VALUES,), _VALUES_PAGE)
 
     def is_leased(self, head: Head) -> bool:
         """Return whether a run has a lease that may still be in use.
@@ -253,21 +261,26 @@ class ThreadStore:
 
     async def _newest_in(self, namespace: str) -> str:
         """Return the id of the newest checkpoint of a subgraph; ``""``: there is none."""
+        async for items in self._pages((CHECKPOINTS, namespace)):
+            ids = [item.ref.namespace[2] for item in items if item.ref.key == CHECKPOINT]
+            if ids:
+                return max(ids)
+        return ""
+
+    async def _scan(self, prefix: Namespace) -> list[Item]:
+        items: list[Item] = []
+        async for page in self._pages(prefix):
+            items += page
+        return items
+
+    async def _pages(self, prefix: Namespace, limit: int = _PAGE) -> AsyncGenerator[Sequence[Item]]:
         after: str | None = None
         while True:
-            page = await self._threads.scan(self.partition, (CHECKPOINTS, namespace), after=after)
+            page = await self._threads.scan(self.partition, prefix, after=after, limit=limit)
+            yield page.items
             after = page.after
-            ids = [item.ref.namespace[2] for item in page.items if item.ref.key == CHECKPOINT]
-            if ids or after is None:
-                return max(ids, default="")
-
-    async def _scan(self, prefix: tuple[str, ...]) -> list[Item]:
-        page = await self._threads.scan(self.partition, prefix)
-        items = [*page.items]
-        while page.after is not None:
-            page = await self._threads.scan(self.partition, prefix, after=page.after)
-            items += page.items
-        return items
+            if after is None:
+                return
 
     async def _read_head(self) -> _KnownHead:
         threads = self._threads

@@ -220,7 +220,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 without_memory=without_memory,
             )
             try:
-                return await until_available(recorded, app.settings.checkpoint_timeout)
+                return await until_available(recorded, app.threads.timeout)
             finally:
                 if note is not None and not note.written:
                     await self._note_turn(services, note)

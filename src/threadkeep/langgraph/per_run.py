@@ -18,7 +18,7 @@ from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from typing_extensions import override
 
-from threadkeep.checkpoints.leases import RUN, RunName
+from threadkeep.checkpoints.head import RUN, RunName
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner, check_read_scopes, checked_user
@@ -450,7 +450,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         raise _missing_owner()
 
     @override
-    async def _listed(self, config: RunnableConfig | None) -> NoReturn:
+    async def _view_threads(self) -> NoReturn:
         raise _missing_owner()
 
 

@@ -330,8 +330,10 @@ class GroupCommit:
         self._scheduled = False  # before the queue is read
         waiting = len(self._queue)
         while waiting:
-            group = [self._queue.popleft() for _ in range(min(waiting, _GROUP_BATCHES))]
-            waiting -= len(group)
+            group: list[_QueuedCommit] = []
+            while waiting and len(group) < _GROUP_BATCHES:
+                group.append(self._queue.popleft())
+                waiting -= 1
             results = self._commit(connections, group)
             # If the loop was closed, no caller waits any more.
             with suppress(RuntimeError):
@@ -405,7 +407,8 @@ class SqliteTables:
         """Write *batch* and return the position after it."""
         digest = partition_key(self._prefix, batch.partition.digest)
         head = self._head(connection, digest)
-        check_epoch(batch.epoch, head.epoch)
+        if batch.epoch is not None:
+            check_epoch(batch.epoch, head.epoch)
         states = _read_states(connection, digest, batch.changes)
         sequence = head.sequence + 1
         plan = plan_commit(batch.changes, states, revision=sequence, now=now)
