@@ -28,15 +28,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (61, 1565),
+    "agent turn": (61, 1540),
     "learn one sentence": (51, 1300),
     "warm recall": (37, 298),
     "list memories": (14, 74),
-    "forget a memory": (27, 436),
-    "store put": (16, 127),
-    "warm store search": (25, 180),
-    "store get": (12, 41),
-    "checkpoint put": (15, 100),
+    "forget a memory": (27, 430),
+    "store put": (16, 124),
+    "warm store search": (25, 176),
+    "store get": (11, 40),
+    "checkpoint put": (15, 95),
     "checkpoint get": (13, 97),
     "command: memories list": (29, 403),
 }
