@@ -100,8 +100,7 @@ def chat_model(name: str | None, *, variable: str = "THREADKEEP_MODEL") -> BaseC
         made = init_chat_model(model, model_provider=provider)
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
         raise ModelUnavailableError(_describe_missing(provider, error, variable)) from None
-    unset = _unset_secret(made)
-    if unset:
+    if unset := _unset_secret(made):
         msg = f"The model provider {provider} needs {unset}; set it, or choose another model by {variable}."
         raise ModelUnavailableError(msg)
     return made
@@ -176,8 +175,7 @@ class OfflineChatModel(BaseChatModel):
 def offline_reply(messages: Sequence[BaseMessage], *, notice: str = NO_MODEL) -> str:
     """Return what the stand-in says to *messages*: the memories in them, quoted, and then *notice*."""
     position, _, _ = PlainMessages(messages).newest_human
-    places = [message for message in messages if message.type == "system"]
-    places += [messages[position]] if position >= 0 else []
+    places = [one for place, one in enumerate(messages) if one.type == "system" or place == position]
     statements = dict.fromkeys(each for message in places for each in quoted_statements(_text_of(message.content)))
     if not statements:
         return f"I know nothing about it yet.\n\n{notice}".rstrip()
@@ -217,8 +215,7 @@ class LangChainEmbedder:
             # Counting tokens would download a vocabulary; texts are cut before they are sent.
             embeddings = cast("Any", embeddings).model_copy(update={"check_embedding_ctx_length": False})
         self._in_thread = shared and getattr(embeddings, "async_client", None) is not None
-        model = _model_of(embeddings)
-        asked = _asked_dims(embeddings)
+        model, asked = _model_of(embeddings), _asked_dims(embeddings)
         told = f"{_provider_of(embeddings)}:{model or type(embeddings).__name__}"
         self.name: str = name or (f"{told}@{asked}" if asked else told)
         self.dims: int | None = dims or asked or KNOWN_DIMS.get(model)
@@ -365,8 +362,7 @@ class PlainMessages(Sequence[Message]):
     def newest_human(self) -> tuple[int, MessageId | None, str]:
         """Position, id and text of the newest message that asks for a turn; ``(-1, None, "")`` without one."""
         for position in range(len(self._given) - 1, -1, -1):
-            plain = self[position]
-            if plain.role in INPUT_ROLES:
+            if (plain := self[position]).role in INPUT_ROLES:
                 return position, plain.message_id, plain.text
         return -1, None, ""
 
