@@ -196,6 +196,14 @@ class TestWhatWasAskedBefore:
         assert roomy.text.count("Asked: ") > QUESTIONS_AT_FIRST
         assert all(text.startswith("Asked: ") for text in texts(roomy)[-3:])
 
+    async def test_the_same_question_is_in_no_block(self, world: World):
+        await self.asked_and_told(world)
+
+        found = await world.recall("What is my tortoise called?", budget_tokens=2_000)
+
+        assert "Asked: What is my tortoise called?" not in texts(found)
+        assert "Asked: What is my van called?" in texts(found)
+
     async def test_they_answer_what_was_asked(self, world: World):
         await self.asked_and_told(world)
 

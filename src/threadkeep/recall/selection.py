@@ -346,6 +346,7 @@ class _Offer:
         self._request = request
         self._taught: dict[TurnId, set[str]] = {}
         self._told: dict[TurnId, str] = {}
+        self._question = normalised(f"{ASKED}{request.query.text}")
         self._asked = frozenset(gist_of(request.query.text).words) - _FUNCTION_WORDS
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
@@ -357,10 +358,13 @@ class _Offer:
             if candidate.memory.kind not in ("episodic", "procedural"):  # no passage holds the words of a procedure
                 add_words_of_fact(candidate.memory, self._taught)
         for candidate in recalled:
-            if candidate.memory.text.startswith(ASKED) and self._questions_left <= 0:
+            is_question = candidate.memory.text.startswith(ASKED)
+            if is_question and normalised(candidate.memory.text) == self._question:
+                continue  # the same question tells nothing
+            if is_question and self._questions_left <= 0:
                 self._waiting.append(candidate)
             else:
-                self._questions_left -= self._offer(candidate) and candidate.memory.text.startswith(ASKED)
+                self._questions_left -= self._offer(candidate) and is_question
 
     def offer_deferred(self) -> None:
         """Offer what was kept back."""
