@@ -165,13 +165,7 @@ class Services:
         self._postgres_pool = postgres_pool
         self._profile = profile
         self._replicator = self._make_replicator()
-        self._immediate = storage if isinstance(storage, ImmediateReads) else None
-
-    def try_epoch(self, owner: Owner) -> str | None:
-        """Return the owner's epoch without I/O on a server, from any thread; ``None``: await the storage for it."""
-        storage = self._immediate
-        position = None if storage is None else storage.try_position(owner.partition)
-        return None if position is None else position.epoch
+        self.immediate: Final = storage if isinstance(storage, ImmediateReads) else None
 
     def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
         """Connect at the first call, then run the coroutine that *start* returns in the event loop."""

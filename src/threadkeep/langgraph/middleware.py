@@ -233,8 +233,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         app = self._tk.app
 
         def begins_in(services: Services) -> str | None:
-            off = services.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
-            return None if off else services.try_epoch(turn.owner)
+            storage = services.immediate
+            if storage is None or services.opt_outs.holds(turn.owner, turn.thread_id):  # then nothing is bound either
+                return None
+            position = storage.try_position(turn.owner.partition)
+            return None if position is None else position.epoch
 
         epoch = app.try_call(begins_in)
         if epoch is None:
