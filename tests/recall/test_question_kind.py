@@ -39,6 +39,10 @@ from threadkeep.search.query import question_kind
         "Onde almoço às sextas?",
         "Tenho alergias?",
         "Trinke ich Kaffee?",
+        "Which app suits my phone?",
+        "How do I bleed the boiler?",
+        "Je peux courir avec mon genou ?",
+        "We have guests on Sunday. How do I cook a goose?",
     ],
 )
 def test_question_about_the_user(text: str):
@@ -78,6 +82,9 @@ def test_question_about_the_world(text: str):
         "Translate this into Danish.",
         "Schreib mir ein Gedicht über Regen.",
         "Donne-moi trois synonymes de « lent ».",
+        "écris moi un poème sur la pluie",
+        "list me three rivers",
+        "design us a flag",
     ],
 )
 def test_order(text: str):
@@ -141,6 +148,8 @@ def test_users_of_a_program_are_not_the_user(text: str):
         "Our tests fail. Which framework do we use?",
         "Why does my query time out?",
         "I want to rename a branch. How?",
+        "My printer prints only blank sheets. Normal?",
+        "Why is the screen of my phone so dark?",
     ],
 )
 def test_problem_of_the_moment(text: str):

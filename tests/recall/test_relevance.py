@@ -135,6 +135,17 @@ class TestConcerns:
         assert concerns(ranking(0.442), kind="order")
         assert not concerns(ranking(0.438), kind="order")
 
+    @pytest.mark.parametrize(("words", "floor"), [(0.0, 0.22), (0.1, 0.34)])
+    def test_errand_has_a_floor_between(self, words: float, floor: float):
+        """It may need what is the user's; a shared word explains the nearness there, too."""
+
+        def near(closest: float) -> bool:
+            one = hit((closest * 0.95 - 0.35 * words) / 0.6, words)
+            return concerns(Ranking(found(*[one] * 256)), lambda _: remembered("I ski."), kind="errand")
+
+        assert near(floor + 0.002)
+        assert not near(floor - 0.002)
+
     @pytest.mark.parametrize(("kind", "floor"), [("task", 0.38), ("near", 0.29)])
     def test_another_language_than_english_has_a_higher_floor(self, kind: QuestionKind, floor: float):
         """To the embedder, texts of one other language are all alike; what is about the user stays so."""
@@ -209,6 +220,14 @@ class TestInOrder:
 
         assert list(in_order(Ranking(hits, alike=alike))) == [0, 2, 1, 3, 4]
         assert list(in_order(Ranking(hits))) == [0, 1, 2, 3, 4]
+
+    def test_closeness_counts_more_for_what_is_about_the_user(self):
+        """What is stronger by its words and its day comes after what is closer, among what was compared."""
+        hits = found(hit(0.1, 0.3, 5.0), hit(0.4, 0.0, 4.0), hit(0.1, 0.0, 3.0), hit(0.9, 0.9, 2.0))
+        ranking = Ranking(hits, alike=np.eye(3, dtype=np.float32))
+
+        assert list(in_order(ranking)) == [0, 1, 2, 3]
+        assert list(in_order(ranking, own=True)) == [1, 0, 2, 3]
 
 
 class TestSpread:

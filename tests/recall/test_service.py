@@ -204,6 +204,16 @@ class TestWhatWasAskedBefore:
         assert "Asked: What is my tortoise called?" not in texts(found)
         assert "Asked: What is my van called?" in texts(found)
 
+    async def test_a_request_that_tells_something_is_no_question(self, world: World):
+        """Many messages hold a fact and a request in one sentence, and no other memory has the fact."""
+        await self.asked_and_told(world)
+        for number, name in enumerate(("Ada", "Bruno", "Cleo", "Dora")):
+            await world.happened(f"Asked: my tortoise is called {name}, can you draw it?", message=f"told{number}")
+
+        found = await world.recall("What is my tortoise called?", budget_tokens=250)
+
+        assert [name for name in ("Ada", "Bruno", "Cleo", "Dora") if name not in found.text] == []
+
     async def test_they_answer_what_was_asked(self, world: World):
         await self.asked_and_told(world)
 
@@ -444,3 +454,28 @@ class TestRefuse:
 
         with pytest.raises(InvalidInputError):
             RecallRequest(**asked)
+
+
+class TestRequest:
+    """What a request needs is the user's, though it shares no word with it."""
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            "Pick colours for the page that I look at all day.",
+            "We have guests on Sunday. How do I set up the projector?",
+            "Which headphones suit my phone?",
+        ],
+    )
+    async def test_request_on_the_users_behalf_recalls_what_is_hardly_near(self, world: World, request_: str):
+        await world.know("Red and green look the same to me.")
+        await world.know("I have had an old iPhone since 2016.")
+
+        assert (await world.recall(request_)).memories
+
+    @pytest.mark.parametrize("request_", ["Write a sonnet about autumn.", "What is the tallest tree?"])
+    async def test_request_about_the_world_does_not(self, world: World, request_: str):
+        await world.know("Red and green look the same to me.")
+        await world.know("I have had an old iPhone since 2016.")
+
+        assert not (await world.recall(request_)).memories

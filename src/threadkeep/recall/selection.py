@@ -17,8 +17,11 @@ from threadkeep.memories.models import ASKED, Memory, sentences_in
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole
+from threadkeep.recall.profile.matching import acts_for_user
 from threadkeep.recall.relevance import concerns, matters
-from threadkeep.text.facts import is_filler
+from threadkeep.search.query import is_problem
+from threadkeep.search.scoring import standardised
+from threadkeep.text.facts import is_filler, only_asks
 from threadkeep.text.quoted import END, HEADING
 from threadkeep.text.semantics import gist_of
 from threadkeep.text.tokenizing import FUNCTION_WORDS
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.ids import MemoryId, ThreadId, TurnId
-    from threadkeep.search.query import Query
+    from threadkeep.search.query import Query, QuestionKind
     from threadkeep.search.ranking import Ranking
 
 _AT_ONCE: Final = 20
@@ -64,11 +67,33 @@ Source:
 """
 
 
-def in_order(ranking: Ranking) -> Iterator[int]:
-    """Return the places of the hits in the order in which they are offered: the best by what they add to each other."""
-    first = 0 if ranking.alike is None else len(ranking.alike)
-    best = () if ranking.alike is None else spread(ranking.hits.strength[:first], ranking.alike)
-    return chain(best, range(first, len(ranking.hits)))
+CLOSENESS_OWN: Final = 2.0
+"""For what is about the user, a standard deviation of closeness counts so much beside the strength.
+
+A request shares few words with the fact that it needs, and the words and dates that it does share are of what is to be
+done: ``Can I sign up for the class on Thursday?``
+
+Source:
+    Two development files of facts, asked for by requests and by questions: with it blocks hold the fact in 80 and 87 %,
+    without it in 72 and 85 %; from 1 to 4 both move by a point.
+"""
+
+
+def in_order(ranking: Ranking, *, own: bool = False) -> Iterator[int]:
+    """Return the places of the hits in the order in which they are offered: the best by what they add to each other.
+
+    Args:
+        ranking: The hits.
+        own: Whether the question is about the user, so that closeness counts more.
+    """
+    hits, alike = ranking.hits, ranking.alike
+    if alike is None:
+        return iter(range(len(hits)))
+    first = len(alike)
+    strengths = hits.strength[:first]
+    if own:
+        strengths = strengths + standardised(hits.closeness_of(first), CLOSENESS_OWN)
+    return chain(spread(strengths, alike), range(first, len(hits)))
 
 
 def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight: float = ALIKE) -> Iterator[int]:
@@ -197,7 +222,7 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
     """Return the hits to offer to a block: first the answers to the question, then what is relevant to it."""
     stored.learn(ranking, range(min(COMPARED, len(ranking.hits))))
     answers = _answers(query, ranking, stored)
-    kind = "open" if answers else query.kind  # beside an answer, less that is hardly near is of use
+    kind = "open" if answers else _kind(query)  # beside an answer, less that is hardly near is of use
     first = frozenset(answers)
     if query.about_everything:
         relevant = frozenset(range(len(ranking.hits)))
@@ -212,7 +237,24 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
         relevant = frozenset(matters(ranking, kind=kind))
     else:
         return CandidatePlaces(iter(answers), first)
-    return CandidatePlaces(chain(answers, filter((relevant - first).__contains__, in_order(ranking))), first)
+    places = filter((relevant - first).__contains__, in_order(ranking, own=kind == "own" and not query.foreign))
+    return CandidatePlaces(chain(answers, places), first)
+
+
+_ON_BEHALF: Final[Mapping[QuestionKind, QuestionKind]] = {
+    "task": "errand",
+    "order": "errand",
+    "near": "own",
+    "open": "near",
+}
+"""The kinds of requests on the user's behalf: what they need is the user's, though they seldom name it."""
+
+
+def _kind(query: Query) -> QuestionKind:
+    """Return the kind of *query*, with requests on the user's behalf judged as what they need."""
+    if query.kind not in _ON_BEHALF or not acts_for_user(query.text) or is_problem(query.text):
+        return query.kind
+    return _ON_BEHALF[query.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +400,9 @@ class _Offer:
             if candidate.memory.kind not in ("episodic", "procedural"):  # no passage holds the words of a procedure
                 add_words_of_fact(candidate.memory, self._taught)
         for candidate in recalled:
-            is_question = candidate.memory.text.startswith(ASKED)
-            if is_question and normalised(candidate.memory.text) == self._question:
+            text = candidate.memory.text
+            is_question = text.startswith(ASKED) and only_asks(text.removeprefix(ASKED))
+            if is_question and normalised(text) == self._question:
                 continue  # the same question tells nothing
             if is_question and self._questions_left <= 0:
                 self._waiting.append(candidate)

@@ -20,9 +20,9 @@ from threadkeep.text.semantics import straight, words
 from threadkeep.text.slots import slots_asked
 from threadkeep.text.tokenizing import STOP_WORDS, Language, alternatives, is_foreign, plain_words
 
-QuestionKind: TypeAlias = Literal["own", "near", "open", "problem", "task", "order"]
+QuestionKind: TypeAlias = Literal["own", "near", "errand", "open", "problem", "task", "order"]
 """``own``: about the user's own life or work. ``near``: about an arrangement or a way that may well be the user's.
-``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: about the world. ``order``: something
+``errand``: a request on the user's behalf that names nothing of theirs. ``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: about the world. ``order``: something
 to write, to translate or to explain that names nothing of the user's."""
 
 _LONGEST: Final = 400
@@ -59,8 +59,9 @@ _THE_USER: Final = re.compile(
 """What agents call the one who owns the memory when they search it: ``What are the user's working hours?``"""
 _DATIVE: Final = re.compile(
     r"(?i)\b(?:(?:give|show|tell|teach|help|write|send|make|get|find|let|draw|explain|suggest|recommend|list|spell|translate|remind|bring|hand|offer|walk|guide|assist|convince|correct|quiz|ask|excuse|forgive|answer)\s+(?:to\s+|it\s+to\s+)?(?:me|us)\b(?!\s+(?:my|about my|of my|who i|what i|where i|when i|which))"
+    r"|^(?:please |pls )?[a-z]+ (?:me|us) (?:an?|some|the|one|two|three|four|five|ten|\d+)\b|^[a-zäöü]+ (?:mir|uns) (?:bitte |mal |kurz )*(?:ein\w*|zwei|drei|vier|fünf|zehn|\d+)\b"
     r"|let's|(?:explain|show|describe|recommend|suggest|say)\b[^.?!]{0,40}\bto me\b"
-    r"|(?:erklär|zeig|sag|gib|hilf|nenn|schreib|such|empfiehl|mach)\w*\s+(?:mir|uns)\b|kannst du (?:mir|uns)\b|können sie (?:mir|uns)\b|(?:aide|explique|donne|dis|montre|écris|rappelle)[sz]?-(?:moi|nous)\b|(?:peux|pourrais|pouvez|pourriez)[- ](?:tu|vous) m')"
+    r"|(?:erklär|zeig|sag|gib|hilf|nenn|schreib|such|empfiehl|mach)\w*\s+(?:mir|uns)\b|kannst du (?:mir|uns)\b|können sie (?:mir|uns)\b|(?:aide|explique|donne|dis|montre|écris|rappelle|fai[st]|faites)[sz]?[- ](?:moi|nous)\b|(?:peux|pourrais|pouvez|pourriez)[- ](?:tu|vous) m')"
 )
 _OF_WHICH_MEMORY: Final = re.compile(
     r"(?i)\b(?:remind (?:me|us)|do you (?:still )?(?:remember|know|recall)|what do (?:you|i|we) know|(?:have i|did i) (?:told?|tell|mention(?:ed)?)|about (?:me|myself|us)\b)"
@@ -123,12 +124,16 @@ _DECLARATIVE: Final = re.compile(
 _PROBLEM: Final = re.compile(
     r"""(?ix)\b(?:
       error|errors|exception|exceptions|traceback|stack\ ?trace|warning|warnings|segfault|bug|bugs|crash\w*|fail(?:s|ed|ing|ure)?|throws?|throwing|threw|raises?|hangs?|hanging|freez\w+|froze|frozen|broken|breaks|stuck|timed?\ ?out|timeouts?|undefined|null|nan|nil|infinite|leak\w*|loop|loops|regex|dict|dictionary|array|tuple|pointer|null|css|div|html|json|csv|yaml|xml|sql|dataframe
-    | compil\w+|linker|syntax|import|imports|variable|variables|function|functions|method|class|struct|lambda|recursion|query|queries|join|commit|commits|merge|conflicts?|rebase|pull\ request|diff|git|branch|dockerfile|makefile|script|scripts|snippet|terminal|console|unit\ tests?|test\ suite|debugger|breakpoint
-    | code|codebase|program|app|page|website|button|form|cursor|screen|laptop|computer|pc|phone|printer|wi-?fi|router|browser|battery|fan|keyboard|mouse|headphones|bluetooth
+    | compil\w+|linker|syntax|import|imports|variable|variables|function|functions|struct|lambda|recursion|query|queries|join|commit|commits|merge|conflicts?|rebase|pull\ request|diff|git|branch|dockerfile|makefile|script|scripts|snippet|terminal|console|unit\ tests?|test\ suite|debugger|breakpoint
+    | code|codebase|browser
     | doesn't\ work|won't\ (?:start|open|load|run|compile|build)|not\ working|keeps?\ (?:getting|failing|crashing|throwing|freezing)|any\ (?:idea|ideas|clue|help|thoughts)
     )\b"""
 )
-"""Speaks of a program, a device or a fault: a problem of the moment."""
+"""Speaks of a program or a fault: a problem of the moment."""
+_DEVICE: Final = r"(?:program|app|page|website|button|form|cursor|screen|laptop|computer|pc|phone|printer|wi-?fi|router|battery|fan|keyboard|mouse|headphones|bluetooth)"
+"""What may have a fault, and may be the user's as well: ``Which app suits my phone?``"""
+_OF_DEVICE: Final = re.compile(rf"(?i)^(?:my|our|the|this)\ (?:[\w-]+ ){{0,2}}{_DEVICE}s?\b".replace("\\ ", " "))
+_NAMES_DEVICE: Final = re.compile(rf"(?i)\b{_DEVICE}\b")
 _OF_FAULT: Final = re.compile(
     r"(?i)^(?:why|how come)\b[\s,]*(?:(?:is|are|was|were|do|does|did|has|have|can|will|would|could)n't|won't|can't|(?:is|are|was|were|do|does|did|has|have)) (?:my|our)\b"
 )
@@ -138,7 +143,7 @@ _OF_STATE: Final = re.compile(
 )
 """Asks whether or why something is so, not what or who it is."""
 _KIN: Final = re.compile(
-    r"""(?ix)\b(?:grand(?:ma|pa|dad|mum|mom|mother|father|parents)|granny|gran|nana|mum|mom|mummy|mommy|dad|daddy|auntie|the\ (?:kids|children|boys|girls|twins|baby|family|in-laws|grandchildren|little\ ones|dog|cat|pets?|landlord|neighbou?rs|boss|team|flat|house|apartment|office|garden|car|wedding|move|relocation|holiday|holidays|vacation|trip|project|client|budget|standup|sprint|retro|release|rota|company|team's)
+    r"""(?ix)\b(?:grand(?:ma|pa|dad|mum|mom|mother|father|parents)|granny|gran|nana|mum|mom|mummy|mommy|dad|daddy|auntie|the\ (?:kids|children|boys|girls|twins|baby|family|in-laws|grandchildren|little\ ones|dog|cat|pets?|landlord|neighbou?rs|boss|team|flat|house|apartment|office|garden|car|bike|laptop|phone|oven|boiler|kitchen|bathroom|balcony|wedding|move|relocation|holiday|holidays|vacation|trip|project|client|budget|standup|sprint|retro|release|rota|company|team's)
       | oma|opa|mama|papa|mamie|papi|maman|abuel[oa]|mamá|papá|vov[óô]|mamãe|papai|nonn[oa]
       | (?:der|die|das|den|dem)\ (?:kinder|kleinen?|zwillinge|familie|schwiegereltern|hund|katze|kater|haustiere?|vermieter(?:in)?|nachbarn?|chef(?:in)?|wohnung|auto|garten|hochzeit|umzug|urlaub|projekt|kund(?:e|in)|teams?)
       | (?:la|le|les)\ (?:enfants|petits?|petite|jumeaux|jumelles|famille|beaux-parents|chien(?:ne)?|chatte?|voisins?|voisine|propriétaire|chef(?:fe)?|appart(?:ement)?|voiture|jardin|mariage|déménagement|vacances|projet|client|équipe)|l'équipe
@@ -222,9 +227,11 @@ def question_kind(text: str) -> QuestionKind:
     kind = min(kinds, key=_FIRST.index) if kinds else "task"
     if kind == "task" and _THE_USER.search(text):
         return "near"
+    if kind == "open" and "near" in kinds:
+        kind = "own"  # "We have guests on Sunday. How do I cook a goose?" goes with what was just told
     # "My build hangs. What do we use there?" asks about what was just told.
     told = [one for one, each in zip(said, kinds, strict=True) if each != "own"]
-    return "problem" if kind in ("own", "open") and any(_PROBLEM.search(one) for one in told) else kind
+    return "problem" if kind in ("own", "open") and any(map(is_problem, told)) else kind
 
 
 def _kind(sentence: str) -> QuestionKind:
@@ -242,6 +249,8 @@ def _kind(sentence: str) -> QuestionKind:
         return "near"
     if not asks and not _DECLARATIVE.match(rest):
         asks = rest.endswith("?") or _INNER_WH.search(rest) is not None
+    elif not asks and own and rest.endswith("?"):
+        asks = is_foreign(plain_words(rest)) and not is_problem(rest)  # "Je peux courir avec mon genou ?"
     if recalls and (own or _has_own(rest)):
         return "own"
     if asks:
@@ -251,20 +260,27 @@ def _kind(sentence: str) -> QuestionKind:
 
 def _kind_asked(rest: str, *, own: bool) -> QuestionKind:
     """Return the kind of a question; *own*: whether it has a word of the first person."""
-    is_problem = _PROBLEM.search(rest) is not None
+    problem = is_problem(rest)
     is_how_to = _HOW_TO.match(rest) is not None
-    if _YOUR_WAY.search(rest) and not is_problem:
+    if _YOUR_WAY.search(rest) and not problem:
         return "own" if _OF_ANSWERS.search(rest) else "near"
     if not own:
-        if not is_problem and ((_is_elliptic(rest) and not is_how_to) or _FOR_ME.search(rest)):
+        if not problem and ((_is_elliptic(rest) and not is_how_to) or _FOR_ME.search(rest)):
             return "own"
         arranged = (_ARRANGED.match(rest) and not _GENERIC.search(rest)) or _ARRANGED_ELSEWHERE.match(rest)
         return "near" if arranged or _KIN.search(rest) or _HERE.search(rest) or _is_on(rest) else "task"
     if is_how_to and _OUR_WAY.search(rest) is None:
-        if is_problem or _GENERIC_QUOTE.search(rest):
+        if problem or _GENERIC_QUOTE.search(rest):
             return "open"
-        return "own" if _has_more_than_subject(rest) else "near"
-    return "open" if _OF_FAULT.match(rest) or (is_problem and _OF_STATE.match(rest)) else "own"
+        return "own" if _has_more_than_subject(rest) or _KIN.search(rest) or _HERE.search(rest) else "near"
+    return "open" if _OF_FAULT.match(rest) or (problem and _OF_STATE.match(rest)) else "own"
+
+
+def is_problem(text: str) -> bool:
+    """Return whether *text* speaks of a program or a fault, or asks why a device is as it is."""
+    if _PROBLEM.search(text) is not None or _OF_DEVICE.match(text) is not None:
+        return True
+    return _NAMES_DEVICE.search(text) is not None and (_OF_STATE.match(text) or _OF_FAULT.match(text)) is not None
 
 
 def _is_elliptic(text: str) -> bool:

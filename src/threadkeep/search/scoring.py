@@ -424,6 +424,12 @@ class Hits(Sequence[Hit]):
             self._settle(place)
         return self.closeness.item(self._rows.item(place))
 
+    def closeness_of(self, first: int) -> NDArray[np.float64]:
+        """Return how close each of the *first* so many hits is."""
+        if self._tied:
+            self._settle(first - 1)
+        return self.closeness[self._rows[:first]]
+
     def lexical_at(self, place: int) -> float:
         """Return the share of BM25 of the hit at *place*; ties are settled by :meth:`closeness_at` before."""
         return self.lexical.item(self._rows.item(place))

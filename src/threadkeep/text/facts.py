@@ -23,7 +23,7 @@ from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_od
 from threadkeep.text.redaction import MARK
 from threadkeep.text.requests import asks_from
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
-from threadkeep.text.sentences import QUOTATION, SUBJECT_IN_VERB, Clause, split_clauses
+from threadkeep.text.sentences import QUOTATION, SUBJECT_IN_VERB, Clause, split_clauses, split_sentences
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
 
@@ -284,6 +284,12 @@ def asserts(clause: str) -> bool:
     if _is_standing_rule(said):
         return True
     return asks_from(said) != 0 and not any(map(methodcaller("search", said), _NOT_ASSERTED))
+
+
+@lru_cache(maxsize=4096)
+def only_asks(request: str) -> bool:
+    """Return whether *request* tells nothing beside what it asks for: no clause of it says that something is so."""
+    return not any(asserts(clause) for sentence in split_sentences(request) for clause in clauses(sentence))
 
 
 def _trimmed(text: str) -> str:
