@@ -28,8 +28,8 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (61, 1540),
-    "learn one sentence": (51, 1300),
+    "agent turn": (62, 1550),
+    "learn one sentence": (54, 1325),
     "warm recall": (37, 298),
     "list memories": (14, 74),
     "forget a memory": (27, 430),

@@ -100,6 +100,15 @@ def test_true_statements_are_hardly_ever_marked(every: int, tmp_path: Path):
     assert shares["in_block"] >= 0.9
 
 
+@SIZES
+def test_true_statements_in_long_and_hurried_messages_are_hardly_ever_marked(every: int, tmp_path: Path):
+    """With the weights of the lengths of both, which were learnt from short messages, 13 % had a mark."""
+    report = run_personal(sampled("statements_hurried_held_out.json", tmp_path, every), parts=["facts"])
+    shares = {row["figure"]: row["share"] for row in report["results"]}
+
+    assert shares["lines_as_earlier"] <= 0.05
+
+
 @pytest.mark.long
 @SIZES
 def test_turns_of_small_memories_are_marked_where_a_later_one_outdates_them(every: int, tmp_path: Path):

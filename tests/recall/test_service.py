@@ -151,12 +151,12 @@ class TestPassages:
         """Also if the passage of its turn says so, too, and is closer to the question."""
         await self.turn(world, "I live in Ghent.", "Said: I live in Ghent.", turn="first")
         world.clock.move(minutes=1)
-        await self.turn(world, "We now live in Mechelen.", "Said: We moved to where we live! We now live in Mechelen.")
+        await self.turn(world, "I now live in Mechelen.", "Said: We moved to where we live! We now live in Mechelen.")
 
         found = await world.recall("Where do I live?")
 
         assert [(one.memory.text, one.earlier) for one in found.memories] == [
-            ("We now live in Mechelen.", False),
+            ("I now live in Mechelen.", False),
             ("I live in Ghent.", True),
         ]
 

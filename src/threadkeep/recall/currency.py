@@ -42,19 +42,22 @@ if TYPE_CHECKING:
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.search.retriever import Retriever
 
-LEAST_ALIKE: Final = 0.05
-"""Statements with a smaller cosine are about different things."""
+LEAST_ALIKE: Final = 0.15
+"""Statements with a smaller cosine are about different things.
+
+Source:
+    ``docs/evaluation.md``: half of the pairs that nothing outdates are less alike, and 1 to 8 % of the others.
+"""
 
 LEAST_LIKELY: Final = 0.2
 """From this probability on a statement of one of two turns is marked."""
 
-LEAST_LIKELY_OF_MANY: Final = 0.46
+LEAST_LIKELY_OF_MANY: Final = 0.38
 """The same among the statements of :data:`_MANY` turns and one, or more, of which the nearest is near by chance; by
 the logarithm between the two.
 
 Source:
-    Weights fitted to seven of eight files and asked of the eighth: of the true statements of all files 2.6 % have a
-    mark. ``docs/evaluation.md`` has the trade-off.
+    ``docs/evaluation.md`` has the trade-off, on files that the weights have not seen.
 """
 
 LESS_IN_A_CHAIN: Final = 2.0
@@ -86,41 +89,34 @@ NUMBERS: Final = (
     "less than nearest",
     "less than its nearest",
     "both before the rest",
-    "length",
-    "length of the older",
 )
 """What is known of a pair beside its words: the cosine; how far it stays behind the newer statement's nearest earlier
-one, and behind the older one's nearest; how many standard deviations both stand before the best of the others; and
-the lengths of both in tens of words: what tells of a change says more than what it changes.
+one, and behind the older one's nearest; and how many standard deviations both stand before the best of the others.
 """
 _COSINE: Final = NUMBERS.index("cosine")
-_MOST_WORDS: Final = 40
-"""A longer statement counts as one of so many words."""
 _FARTHEST: Final = -3.0
 _NEAREST: Final = 2.0
 
 _WEIGHTS: Final[Mapping[str, float]] = {
-    "bias": -4.35,
-    "several": -1.05,
-    "cosine": 4.0,
-    "less than nearest": -3.93,
-    "less than its nearest": -3.4,
-    "both before the rest": 0.35,
-    "length": 2.75,
-    "length of the older": -1.94,
-    "shared words": 1.21,
-    "definite mention": 0.63,
-    "name": 1.37,
-    "other relatives": -1.0,
-    "relatives of one": -0.56,
-    "other names of a relative": -0.94,
+    "bias": -3.51,
+    "several": -0.82,
+    "cosine": 4.36,
+    "less than nearest": -3.26,
+    "less than its nearest": -3.46,
+    "both before the rest": 0.28,
+    "shared words": 1.38,
+    "definite mention": 0.76,
+    "name": 1.4,
+    "other relatives": -1.3,
+    "relatives of one": -0.62,
+    "other names of a relative": -1.06,
     "adds": -2.0,
-    "change": 0.97,
-    "correction": 0.87,
-    "other subjects": -1.17,
-    "same subject": -1.62,
-    "both of the speaker": -1.18,
-    "elliptical": 1.06,
+    "change": 1.25,
+    "correction": 0.99,
+    "other subjects": -1.21,
+    "same subject": -2.09,
+    "both of the speaker": -1.39,
+    "elliptical": 0.88,
 }
 """Of a logistic regression: of a constant, of a question for several things, of :data:`NUMBERS`, and of the features
 of a pair. What adds to a statement leaves it true, so that weight is set: the sources have few of those.
@@ -131,11 +127,11 @@ Source:
 """
 _OF_NUMBERS: Final = [_WEIGHTS[name] for name in NUMBERS]
 _OF_WORDS: Final = [_WEIGHTS[name] for name in FEATURES]
-_MOST_OF_WORDS: Final = 3.0
+_MOST_OF_WORDS: Final = 3.5
 """Pairs that lack more are not compared by their words, which takes most of the time.
 
 Source:
-    Of the pairs that are marked, 99 % lack less; an eleventh of all pairs do.
+    Of the pairs that may be marked, nine of ten lack less, and nearly all that are; a fifth of all pairs do.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -265,7 +261,7 @@ class Pairs(NamedTuple):
     Attributes:
         compared: Whether the newer may replace the older, shape ``(n, n)``.
         shown: Whether the older is among the first hits, shape ``(n,)``.
-        numbers: :data:`NUMBERS` of each pair, shape ``(6, n, n)``.
+        numbers: :data:`NUMBERS` of each pair, shape ``(4, n, n)``.
     """
 
     compared: NDArray[np.bool_]
@@ -287,15 +283,10 @@ def pairs_of(
     nearest_to_older = np.where(apart, cosine, 0.0).max(axis=0, initial=0.0)
     shown = np.array([min(one.places) < FIRST for one in said], np.bool_)
     before_rest = np.zeros_like(cosine) if strength is None else _before_rest(said, strength[places])
-    length = np.array([min(len(one.text.split()), _MOST_WORDS) / 10 for one in said])
     return Pairs(
         before & (cosine >= LEAST_ALIKE),
         shown,
-        np.stack(
-            np.broadcast_arrays(
-                cosine, nearest - cosine, nearest_to_older - cosine, before_rest, length[:, None], length
-            )
-        ),
+        np.stack([cosine, nearest - cosine, nearest_to_older - cosine, before_rest]),
     )
 
 
