@@ -189,7 +189,7 @@ def _named(said: str) -> str | None:
     return f"my {found['what'].casefold()}" if found and not _COMPOUND.search(said) else None
 
 
-_BIRTHDAY: Final = re.compile(rf"(?i)my birthday(?: is|'s)(?: on)?(?: the)? .*(?:{_MONTHS}|\d{{1,2}}[./-]\d{{1,2}}).*")
+_BIRTHDAY: Final = re.compile(rf"(?i)^my birthday(?: is|'s)(?: on)?(?: the)? .*(?:{_MONTHS}|\d{{1,2}}[./-]\d{{1,2}}).*")
 _AGE: Final = re.compile(
     r"(?i)(?:I(?:'m| am) (?:now )?\d{1,3}(?: years? old| y/?o)?|I(?: just| have| recently)? turned \d{1,3}|my age is \d{1,3})"
 )
