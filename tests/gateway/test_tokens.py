@@ -302,7 +302,7 @@ class TestKeys:
     async def test_a_key_that_cannot_be_looked_up(
         self, token_gateway: GatewayWorld, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
     ):
-        """The token may be good: it gets 503, and the issuer is named; what the known keys sign goes on."""
+        """The gateway answers it with 503 and names the issuer, and accepts what known keys sign."""
         monkeypatch.setattr(issuers, "REFETCH_SECONDS", 0.0)
         known = provider.headers()
         async with httpx.AsyncClient(base_url=token_gateway.origin) as client:

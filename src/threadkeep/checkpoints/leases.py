@@ -566,7 +566,7 @@ class Leases:
         try:
             await lease.thread.commit(lambda head: replace(head, lease=head.require_lease(lease.run).renewed(now())))
         except ConflictError:
-            await _quietly(self._require_kept, lease)  # the run is told at its end
+            await _quietly(self._require_kept, lease)  # the run gets the error at its end
             lease.over = True
             self._active.pop(lease.thread.partition, None)
             _next_turn(lease)

@@ -178,12 +178,6 @@ def memory_keys(*, memory: bool) -> dict[str, Any]:
     return {} if memory else {MEMORY_KEY: MemorySwitch.OFF}
 
 
-def is_memory_off(config: Mapping[str, Any]) -> bool:
-    """Return whether the run of *config* neither recalls nor learns."""
-    configurable: Mapping[str, object] = config.get("configurable") or {}
-    return configurable.get(MEMORY_KEY) is MemorySwitch.OFF
-
-
 def is_scoped(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run where other owners cannot name it."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
@@ -200,10 +194,8 @@ _FIRST: Final = {"step": -1}
 
 def foreign_saver(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     """Return the checkpointer of the run if it is not ours; ``None``: it is ours, or there is none."""
-    configurable: Mapping[str, Any] = config.get("configurable") or {}
-    saver = configurable.get(_CHECKPOINTER)
-    foreign = isinstance(saver, BaseCheckpointSaver) and not isinstance(saver, ThreadkeepCheckpointer)
-    return cast("BaseCheckpointSaver[Any]", saver) if foreign else None
+    saver = saver_of(config)
+    return None if isinstance(saver, ThreadkeepCheckpointer) else saver
 
 
 def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:

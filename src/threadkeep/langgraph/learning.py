@@ -30,14 +30,13 @@ from threadkeep.langgraph.identity import (
     count_stored_input,
     count_user_messages,
     foreign_saver,
-    is_memory_off,
     is_scoped,
     participants_from,
     saver_with_input,
     written_by_a_model,
 )
 from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, ThreadkeepMiddleware, TurnContext
-from threadkeep.models.base import replied_to
+from threadkeep.models.base import is_memory_off, replied_to
 from threadkeep.models.langchain import (
     PlainMessages,
     messages_by_participant,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
@@ -35,7 +35,6 @@ from threadkeep.langgraph.identity import (
     allow_response_types,
     find_owner,
     foreign_saver,
-    is_memory_off,
     owner_from,
     participants_from,
     read_scopes_from,
@@ -43,7 +42,8 @@ from threadkeep.langgraph.identity import (
     thread_id_of,
     uses_our_checkpointer,
 )
-from threadkeep.langgraph.unanswered import amarking, had_memory, had_memory_sync, marking
+from threadkeep.langgraph.unanswered import amarking, had_memory, had_memory_sync, marking, question_after_another
+from threadkeep.models.base import is_memory_off
 from threadkeep.models.langchain import PlainMessages
 from threadkeep.observability import log
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
@@ -155,7 +155,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(config):
             self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
             return answer_without_memory(handler(request))
-        if (newest := messages.newest_human[0]) > 0 and isinstance(request.messages[newest - 1], HumanMessage):
+        if newest := question_after_another(messages):
             handler = handler if had_memory_sync(request.messages, newest, config) else marking(handler)
         before = self._seen.get(turn)
         if before is not None and before.off:
@@ -183,7 +183,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(config):
             await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
             return answer_without_memory(await handler(request))
-        if (newest := messages.newest_human[0]) > 0 and isinstance(request.messages[newest - 1], HumanMessage):
+        if newest := question_after_another(messages):
             handler = handler if await had_memory(request.messages, newest, config) else amarking(handler)
         before = self._seen.get(turn)
         if before is not None and before.off:

@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+    from threadkeep.models.langchain import PlainMessages
+
 _USER_KEYS: Final = ("user_id", "langgraph_user_id")
 _CHECKPOINTS_READ: Final = 100
 """So many of the newest checkpoints of a thread are looked at; a run that failed left one or two."""
+
+
+def question_after_another(messages: PlainMessages) -> int:
+    """Return the place of the user's newest message if the one before it is the user's, too; else 0."""
+    newest = messages.newest_human[0]
+    return newest if newest > 0 and isinstance(messages.given[newest - 1], HumanMessage) else 0
 
 
 async def had_memory(messages: Sequence[BaseMessage], newest: int, config: Mapping[str, Any]) -> bool:

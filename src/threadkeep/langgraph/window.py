@@ -42,10 +42,10 @@ from threadkeep.langgraph.history import (
     to_spoken_messages,
     with_newest_turn_marked,
 )
-from threadkeep.langgraph.identity import current_config, is_memory_off, owner_from, thread_id_of
-from threadkeep.langgraph.unanswered import had_memory, had_memory_sync
+from threadkeep.langgraph.identity import current_config, owner_from, thread_id_of
+from threadkeep.langgraph.unanswered import had_memory, had_memory_sync, question_after_another
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
-from threadkeep.models.base import INPUT_ROLES
+from threadkeep.models.base import INPUT_ROLES, is_memory_off
 from threadkeep.models.langchain import OfflineChatModel, PlainMessages, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.packing import estimate_tokens
@@ -114,7 +114,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         event_loop, talk = self._tk.app.event_loop, self._talk(request)
-        if (newest := _question_after_another(request.messages)) and not had_memory_sync(
+        if (newest := question_after_another(PlainMessages(request.messages))) and not had_memory_sync(
             request.messages, newest, get_config()
         ):
             talk = replace(talk, memory=False)
@@ -133,7 +133,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
         talk = self._talk(request)
-        newest = _question_after_another(request.messages)
+        newest = question_after_another(PlainMessages(request.messages))
         if newest and not await had_memory(request.messages, newest, get_config()):
             talk = replace(talk, memory=False)
         seen = await self._compaction.fitting(talk)
@@ -174,12 +174,6 @@ def is_overflow(error: BaseException) -> bool:
         return True
     said = str(error)
     return _OVERFLOW.search(said) is not None and _AT_ITS_RATE.search(said) is None
-
-
-def _question_after_another(messages: Sequence[BaseMessage]) -> int:
-    """Return the place of the user's newest message if the one before it is the user's, too; else 0."""
-    newest = PlainMessages(messages).newest_human[0]
-    return newest if newest > 0 and isinstance(messages[newest - 1], HumanMessage) else 0
 
 
 def _other_middleware_summarizes(request: ModelRequest[Any]) -> bool:
@@ -317,7 +311,7 @@ class Compaction:
         """Return the history of *messages*, which may be dicts, pairs and texts; see :meth:`Threadkeep.compact`."""
         settings, config, given = self._tk.app.settings, current_config(None), as_messages(messages)
         memory = memory and not is_memory_off(config)
-        if memory and (newest := _question_after_another(given)):
+        if memory and (newest := question_after_another(PlainMessages(given))):
             memory = await had_memory(given, newest, config)
         talk = ModelCallContext(
             given,

@@ -37,6 +37,12 @@ class MemorySwitch(StrEnum):
     OFF = "off"
 
 
+def is_memory_off(config: Mapping[str, Any]) -> bool:
+    """Return whether the run of *config* neither recalls nor learns."""
+    configurable: Mapping[str, object] = config.get("configurable") or {}
+    return configurable.get(MEMORY_KEY) is MemorySwitch.OFF
+
+
 WITHOUT_MEMORY_KEY: Final = "threadkeep_without_memory"
 """The additional argument of a thread's message that marks its turn as one without memory."""
 

@@ -37,14 +37,13 @@ from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, Model
 from threadkeep.ids import MessageId
 from threadkeep.models.base import (
     INPUT_ROLES,
-    MEMORY_KEY,
     SPEAKER_KEY,
     WITHOUT_MEMORY_KEY,
-    MemorySwitch,
     Message,
     Role,
     ToolCall,
     WorkStep,
+    is_memory_off,
 )
 from threadkeep.models.cache import VectorCache
 from threadkeep.text.quoted import quoted_statements
@@ -400,7 +399,7 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
 
 def is_run_without_memory() -> bool:
     """Return whether the caller is in a run of a graph with ``memory=False`` in its config."""
-    return ((var_child_runnable_config.get() or {}).get("configurable") or {}).get(MEMORY_KEY) is MemorySwitch.OFF
+    return is_memory_off(var_child_runnable_config.get() or {})
 
 
 def work_steps(messages: Sequence[Any]) -> list[WorkStep]:

@@ -61,7 +61,7 @@ _ITALIAN: Final = r"""
     """
 _ANYWHERE: Final = re.compile(rf"(?ix)(?:{_ENGLISH})")
 _ANYWHERE_ELSEWHERE: Final = re.compile(rf"(?ix)(?:{_GERMAN}|{_FRENCH}|{_SPANISH}|{_PORTUGUESE}|{_ITALIAN})")
-"""Words that begin a request also where nothing stands between it and what is told, in English and elsewhere."""
+"""Words that begin a request also without a sign or a conjunction before it, in English and in other languages."""
 
 _OBJECT: Final = r"(?:me|us|my|our|an?|the|it|this|that|these|some|something|your|\d{1,4})"
 _AT_BORDER: Final = re.compile(
