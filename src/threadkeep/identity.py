@@ -43,7 +43,8 @@ class Owner:
     """A user of a tenant, or a scope that users share; most stored rows belong to an owner's partition.
 
     Attributes:
-        user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode. Of a shared scope: its name.
+        user_id: Any text of 1–1,000 characters that is not blank: an e-mail address, a path, Unicode. Of a shared
+            scope: its name.
         tenant: Any text of up to 1,000 characters; by default the only one, ``""``. Gateways use the token's issuer.
         kind: ``user``, or of a shared scope ``team`` or ``agent``. Owners of two kinds are never the same.
     """
@@ -60,7 +61,7 @@ class Owner:
             if len(text) > MAX_ID_CHARACTERS:
                 msg = f"The {name} has {len(text):,} characters; at most {MAX_ID_CHARACTERS:,} are allowed."
                 raise TooLargeError(msg, characters=len(text))
-        if not self.user_id:
+        if not self.user_id.strip():
             msg = "The user id is empty; pass the id that your application uses for the user."
             raise InvalidInputError(msg)
         if self.kind not in _KINDS:
@@ -178,8 +179,12 @@ def owner_of_label(label: str) -> Owner | None:
 
 def owner_of_partition(partition: Partition) -> Owner | None:
     """Return the owner of *partition*, or None if it is not an owner's."""
-    named = partition.kind == "owner" and len(partition.parts) in (2, 3)
-    return owner_of_parts(partition.parts) if named else None
+    if partition.kind != "owner" or len(partition.parts) not in (2, 3):
+        return None
+    try:
+        return owner_of_parts(partition.parts)
+    except InvalidInputError:  # of a blank id, which earlier versions took
+        return None
 
 
 @lru_cache(maxsize=4096)

@@ -22,7 +22,7 @@ from threadkeep.checkpoints.codec import HEAD
 from threadkeep.checkpoints.head import Head, ThreadStatus, bind_to
 from threadkeep.concurrency import retry_conflicts, until_available
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
-from threadkeep.identity import Owner, owner_of_label, owner_of_partition, owner_of_parts
+from threadkeep.identity import Owner, owner_of_label, owner_of_partition
 from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.encoding import encode_value
 from threadkeep.storage.interface import (
@@ -432,7 +432,9 @@ def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
 
 def owner_of_thread(partition: Partition, head: Head) -> Owner | None:
     """Return the owner of the thread in *partition* with this head; ``None``: it belongs to no owner."""
-    return owner_of_parts(partition.parts[:-1]) if len(partition.parts) > 1 else owner_of_label(head.owner)
+    if len(partition.parts) > 1:
+        return owner_of_partition(Partition("owner", partition.parts[:-1]))
+    return owner_of_label(head.owner)
 
 
 def listing_ref(owner: Owner, thread_id: str, *, scoped: bool) -> Ref:
