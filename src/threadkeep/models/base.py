@@ -54,7 +54,7 @@ class Message:
     Attributes:
         role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; ``agent`` for what another
             agent asks over A2A; summaries and sub-agents' tasks are ``system``, whatever class carries them.
-        text: Its text blocks, joined by line breaks.
+        text: Its text blocks: those of one sentence as a sentence, others with line breaks between them.
         message_id: As the framework knows it, if it does.
         memory: Whether the thread does not mark it as one of a turn without memory.
     """

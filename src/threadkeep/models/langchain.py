@@ -46,6 +46,7 @@ from threadkeep.models.base import (
     is_memory_off,
 )
 from threadkeep.models.cache import VectorCache
+from threadkeep.text.parts import join_parts
 from threadkeep.text.quoted import quoted_statements
 
 if TYPE_CHECKING:
@@ -512,17 +513,13 @@ def extras_of(message: BaseMessage) -> dict[str, Any]:
 
 def _text_of(content: str | list[Any], *, between: str = "\n") -> str:
     """Return the text blocks of *content*, with *between* them; tool calls, images and thoughts are left out."""
-    if isinstance(content, str):
-        return content
-    texts: list[str] = []
-    for block in content:
-        if isinstance(block, str):
-            texts.append(block)
-        elif isinstance(block, dict):
-            fields = cast("dict[str, Any]", block)
-            if fields.get("type") == "text" and isinstance(fields.get("text"), str):
-                texts.append(fields["text"])
-    return between.join(texts)
+    return content if isinstance(content, str) else join_parts(map(_text_in, content), between=between)
+
+
+def _text_in(block: object) -> str | None:
+    fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {"type": "text", "text": block}
+    text = fields.get("text") if fields.get("type") == "text" else None
+    return text if isinstance(text, str) else None
 
 
 def _describe_missing(provider: str, error: Exception, variable: str) -> str:

@@ -24,7 +24,7 @@ _NARROWEST_WRAP: Final = 65
 """Programs that break lines leave at least so much room, in characters. A line without an end goes on in the next where
 the next word would not have fitted: into this width, nor into the longest line of the text. Other lines are ended by
 the user, as in a chat."""
-_LEADS_ON: Final = words(
+LEADS_ON: Final = words(
     """
     and or but the a an of with my our your his her their und oder aber der die das ein eine mein meine et ou mais le la
     les un une mon ma mes y o pero el los las una mi e mas os as um uma meu minha
@@ -352,7 +352,7 @@ def _unended(line: str) -> int:
     if line[-1:] in '.!?:;…"”':
         return 0
     last = line.rpartition(" ")[2].lower()
-    return MAX_CHARACTERS if last in _LEADS_ON else len(line)
+    return MAX_CHARACTERS if last in LEADS_ON else len(line)
 
 
 def _is_foreign(line: str, body: str) -> bool:
