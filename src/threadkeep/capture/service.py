@@ -15,31 +15,26 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
+from threadkeep.capture.turn_writes import NewestTurn, imported_moments, turn_puts
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
     TURNS,
-    WITHOUT_MEMORY,
     SpokenTurn,
     TurnRecall,
     TurnRecord,
     done,
-    newest_put,
-    pending,
     played_turns,
     put_of,
     record_of,
-    trace_puts,
     turns_namespace,
 )
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MessageId, ThreadId, TurnId
-from threadkeep.models.base import INPUT_ROLES, Message
-from threadkeep.observability import current_traceparent
+from threadkeep.models.base import Message
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.redaction import redact
-from threadkeep.text.refusals import unwanted
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors import Extractor
@@ -57,8 +52,6 @@ _CHUNK: Final = 200
 """How many turns are written in one commit; an outage may have left more."""
 POLL: Final = timedelta(seconds=5)
 """How often to look for work that another process left."""
-
-NOT_WANTED: Final = "not to be remembered"
 
 _HAS_MEMORY: Final[Callable[[SpokenTurn], bool]] = attrgetter("memory")
 
@@ -80,23 +73,6 @@ class _Lease(NamedTuple):
 
     until: datetime | None
     most: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _NewestTurn:
-    """What is known of the newest turn besides its messages.
-
-    Attributes:
-        texts: What recall had put in.
-        given: What the record keeps of that.
-        imported: When imported turns took place, and whether they are asked about.
-        without_memory: Whether nothing is learnt from it.
-    """
-
-    texts: Sequence[str] = ()
-    given: TurnRecall | None = None
-    imported: ImportedTurns | None = None
-    without_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +145,7 @@ class CaptureService:
         note: TurnNote | None = None,
         without_memory: bool = False,
         imported: ImportedTurns | None = None,
+        answers: Sequence[Message] = (),
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -190,6 +167,7 @@ class CaptureService:
                 with the record. Where nothing is to be recorded, it is not written.
             without_memory: Whether the newest turn is without memory: it is only marked as seen.
             imported: When the turns took place, and whether they are asked about; ``None``: they take place now.
+            answers: What the user answered to questions of the newest turn's run, which no message says.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -216,7 +194,7 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        newest=_NewestTurn(recalled, given, imported, without_memory),
+                        newest=NewestTurn(recalled, given, imported, without_memory, answers),
                         begun=begun,
                         epoch=current,
                         lease=_Lease(until, None if mine else MAX_TAKEN),
@@ -255,7 +233,7 @@ class CaptureService:
         *,
         owner: Owner,
         thread_id: ThreadId | None,
-        newest: _NewestTurn,
+        newest: NewestTurn,
         begun: str,
         epoch: str,
         lease: _Lease,
@@ -287,7 +265,7 @@ class CaptureService:
             return ()  # nothing shows that there was such an owner, and what is older than the next turn is not learnt
         branch, imported = await self.on_record.branch(found, owner=owner, thread_id=thread_id), newest.imported
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
-        wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch, whole=imported is not None)
+        wanted = () if begun != epoch else await self._wanted(found, missing, newest, epoch=epoch)
         if len(wanted) > 1 and imported is None and await self._may_be_unwanted(found, owner, thread_id):
             wanted = wanted[-1:]
         off: set[TurnId] = {turns[-1].turn_id} if newest.without_memory else set()
@@ -298,21 +276,22 @@ class CaptureService:
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
         moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
-        much = sum([len(message.text) for turn in missing for message in turn.messages]) > _INLINE_CHARACTERS
+        texts = [one.text for one in (*[part for turn in missing for part in turn.messages], *newest.answers)]
+        much = sum(map(len, texts)) > _INLINE_CHARACTERS
         played = await off_loop_if(much, played_turns, messages, missing)
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
             chunk = slice(start, start + _CHUNK)
             last = chunk.stop >= len(missing)
             puts = await off_loop_if(
                 much,
-                _puts,
+                turn_puts,
                 missing[chunk],
                 moments[chunk],
                 uses={turn.turn_id: turn.turn_id in played for turn in wanted} | dict.fromkeys(off),
                 found=replace(found, branch=branch),
                 owner=owner,
                 thread_id=thread_id,
-                newest=newest if last else _NewestTurn(imported=imported),
+                newest=newest if last else NewestTurn(imported=imported),
                 due_at=until or now,
                 worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
@@ -468,13 +447,14 @@ class CaptureService:
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
     async def _wanted(
-        self, found: TurnLookup, missing: Sequence[SpokenTurn], *, epoch: str, whole: bool
+        self, found: TurnLookup, missing: Sequence[SpokenTurn], newest: NewestTurn, *, epoch: str
     ) -> Sequence[SpokenTurn]:
-        """Return which of *missing* are to be learnt from; *whole*: even if nothing of the thread is known."""
-        if not whole and found.unknown and len(missing) > 1 and await self._was_erased(epoch):
+        """Return which of *missing* are to be learnt from: imported ones even if nothing of the thread is known."""
+        if newest.imported is None and found.unknown and len(missing) > 1 and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
-        return [turn for turn in missing if turn.said not in found.known]
+        answered = missing[-1] if newest.answers else None
+        return [turn for turn in missing if turn.said not in found.known or turn is answered]
 
     async def _may_be_unwanted(self, found: TurnLookup, owner: Owner, thread_id: ThreadId | None) -> bool:
         """Whether turns before the newest one may have been said while the owner had opted out.
@@ -505,74 +485,6 @@ class CaptureService:
         if record is None:
             return Receipt("duplicate", (newest.turn_id,))
         return _settled(Receipt("duplicate", (newest.turn_id,)), [record])
-
-
-def _puts(
-    turns: Sequence[SpokenTurn],
-    moments: Sequence[datetime],
-    *,
-    uses: Mapping[TurnId, bool | None],
-    found: TurnLookup,
-    owner: Owner,
-    thread_id: ThreadId | None,
-    newest: _NewestTurn,
-    due_at: datetime,
-    worker: str | None,
-    redact: Callable[[str], str],
-) -> list[Put]:
-    """Record *turns* at one of *moments*.
-
-    *uses* says of those to learn from whether they may play a part, and ``None`` of those without memory. Others are
-    only marked as seen, beside the record that is learnt from, if *found* has one of the same words.
-    """
-    puts: dict[tuple[str, str], Put] = {}
-    for turn, at in zip(turns, moments, strict=True):
-        before = newest if turn is turns[-1] else _NewestTurn()
-        record = replace(
-            pending(
-                turn,
-                thread_id=thread_id,
-                at=at,
-                recalled=before.texts,
-                redact=redact,
-                played=uses.get(turn.turn_id) or False,
-            ),
-            worker=worker,
-            branch=found.branch,
-            given=before.given,
-            trace=current_traceparent(),
-            ask=newest.imported is not None and newest.imported.ask,
-        )
-        without_memory = turn.turn_id in uses and uses[turn.turn_id] is None
-        if without_memory or turn.turn_id not in uses:
-            record = done(record, (), rejected=[WITHOUT_MEMORY] if without_memory else ())
-        elif any(map(unwanted, [one.text for one in turn.messages if one.role in INPUT_ROLES])):
-            record = done(record, (), rejected=[NOT_WANTED])
-        left = [
-            put_of(record, owner, due_at=due_at, expect="absent"),
-            *trace_puts(
-                turn,
-                owner,
-                memory=not without_memory,
-                taught_by=None if turn.turn_id in uses else found.taught_by.get(turn.said or ""),
-            ),
-        ]
-        if thread_id is not None:
-            left.append(newest_put(thread_id, turn.turn_id, found.branch, owner))
-        for put in left:
-            puts[put.namespace[0], put.key] = put
-    return [*puts.values()]
-
-
-def imported_moments(turns: Sequence[SpokenTurn], imported: ImportedTurns) -> list[datetime]:
-    """Return when each of *turns* took place; those of one moment keep their order."""
-    moments: list[datetime] = []
-    for turn in turns:
-        at = min(
-            imported.at[key] for one in turn.messages if (key := one.message_id) is not None and key in imported.at
-        )
-        moments.append(max(at, moments[-1] + TURN_SPACING) if moments else at)
-    return moments
 
 
 def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
 
+USER_KEYS: Final = ("user_id", "langgraph_user_id")
+"""The keys of ``configurable`` that name the user; LangGraph copies them into the metadata of checkpoints."""
+
 READ_SCOPES_KEY: Final = "threadkeep_read_scopes"
 """The key of ``configurable`` that grants a run shared scopes to read; its value is a tuple of ``Owner`` objects."""
 

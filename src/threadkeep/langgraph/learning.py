@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ from threadkeep.errors import (
     StorageError,
 )
 from threadkeep.ids import ThreadId
+from threadkeep.langgraph.answers import answer_messages, answers_of_input, earlier_answers
 from threadkeep.langgraph.history import mark_of_newest_turn, positions_without_memory
 from threadkeep.langgraph.identity import (
     Participants,
@@ -32,6 +33,7 @@ from threadkeep.langgraph.identity import (
     foreign_saver,
     is_scoped,
     participants_from,
+    saver_of,
     saver_with_input,
     written_by_a_model,
 )
@@ -98,10 +100,10 @@ class LearningMiddleware(ThreadkeepMiddleware):
         question, run = messages.newest_human[2], current_run()
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
         unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
-        if (saver := saver_with_input(messages, run, config)) is None:
+        if run is None or isinstance(run.root.inputs, Mapping):
             recording = self._record(turn, shown(), seen, run, unbound, noting)
         else:
-            recording = self._record_resumed(saver, turn, shown, seen, run, unbound, noting)
+            recording = self._record_resumed(turn, messages, shown, config, run.root.inputs, seen, run, unbound, noting)
         if self._experience is None:
             return recording
         newest = state["messages"][-_WORK_READ:]
@@ -160,13 +162,30 @@ class LearningMiddleware(ThreadkeepMiddleware):
 
     async def _record_resumed(
         self,
-        saver: BaseCheckpointSaver[Any],
         turn: TurnContext,
+        messages: PlainMessages,
         shown: Callable[..., Sequence[Message]],
+        config: Any,
+        inputs: Any,
+        seen: RecalledTurn | None,
+        run: CurrentRun,
         *about: Any,
     ) -> Receipt:
-        """Record a turn that went on after a question; *about* is passed to :meth:`_record`."""
-        return await self._record(turn, shown(given=await self._count_input(saver, turn)), *about)
+        """Record a turn that went on after a question, with the answers; *about* is passed to :meth:`_record`."""
+        saver = saver_with_input(messages, run, config)
+        mine = shown() if saver is None else shown(given=await self._count_input(saver, turn))
+        texts = [*await self._earlier_answers(config), *answers_of_input(inputs)]
+        return await self._record(turn, mine, seen, run, *about, answers=answer_messages(texts, messages))
+
+    async def _earlier_answers(self, config: Any) -> list[str]:
+        """Return what earlier runs of the turn answered; nothing where that cannot be read."""
+        app, saver = self._tk.app, saver_of(config)
+        try:
+            reading = asyncio.to_thread(earlier_answers, saver, config) if saver is not None else None
+            return await app.timeout_budget.wait(reading, timeout=self._timeout) if reading is not None else []
+        except (NotImplementedError, StorageError, TimeoutError) as error:  # the newest answer is known
+            app.telemetry.degraded("capture.input", error)
+            return []
 
     async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: TurnContext) -> int:
         """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""
@@ -188,6 +207,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         note_of: Callable[[Services], TurnNote | None],
         *,
         without_memory: bool = False,
+        answers: Sequence[Message] = (),
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
 
@@ -217,6 +237,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 later=at_the_end if run else None,
                 note=note if together else None,
                 without_memory=without_memory,
+                answers=answers,
             )
             try:
                 return await until_available(recorded, app.threads.timeout)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from threadkeep.langgraph.history import answer_without_memory
-from threadkeep.langgraph.identity import count_user_messages, is_root, saver_of
+from threadkeep.langgraph.identity import USER_KEYS, count_user_messages, is_root, saver_of
 from threadkeep.models.base import MEMORY_KEY, WITHOUT_MEMORY_KEY, MemorySwitch
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from threadkeep.models.langchain import PlainMessages
 
-_USER_KEYS: Final = ("user_id", "langgraph_user_id")
 _CHECKPOINTS_READ: Final = 100
 """So many of the newest checkpoints of a thread are looked at; a run that failed left one or two."""
 
@@ -133,7 +132,7 @@ def _is_off(one: CheckpointTuple, config: Mapping[str, Any]) -> bool:
     """Return whether a checkpoint is of a run without memory, which was no refused attempt of another user."""
     metadata: Mapping[str, Any] = dict(one.metadata)
     configurable: Mapping[str, Any] = config.get("configurable") or {}
-    users = [(metadata.get(name), configurable.get(name)) for name in _USER_KEYS]
+    users = [(metadata.get(name), configurable.get(name)) for name in USER_KEYS]
     refused = any(theirs and own and theirs != own for theirs, own in users)
     return metadata.get(MEMORY_KEY) == MemorySwitch.OFF.value and not refused
 

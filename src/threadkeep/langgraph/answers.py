@@ -1,0 +1,135 @@
+"""What a user answers to the questions of a run, by ``Command(resume=…)``: no message of the thread says it for them.
+
+A run that answers a question has the answer as its input. Earlier answers of the same turn are in the checkpoints:
+LangGraph keeps them as writes of the task that asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langgraph.checkpoint.serde.types import RESUME
+from langgraph.types import Command
+
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.ids import MessageId
+from threadkeep.langgraph.identity import USER_KEYS, is_root
+from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message
+from threadkeep.text.tokenizing import unspaced
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+    from threadkeep.models.langchain import PlainMessages
+
+_CHECKPOINTS_READ: Final = 100
+"""So many of the newest checkpoints are looked at for earlier answers of a turn."""
+
+_MOST: Final = 50
+"""So many answers of a turn are kept, the newest ones."""
+
+_INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def answers_of_input(inputs: object) -> list[str]:
+    """Return the texts that the input of a run answers with; none where it is no ``Command``."""
+    return [*_texts(inputs.resume)] if isinstance(inputs, Command) else []
+
+
+def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) -> list[str]:
+    """Return the texts that earlier runs of the thread's newest turn answered with, oldest first; from any thread.
+
+    The checkpoint that follows an answer names the user of the run and whether it had memory. Of several answers to one
+    task, only the last is surely of that run: in the thread of another checkpointer, the others may be those of a user
+    who was refused.
+    """
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    dropped = ("checkpoint_ns", "checkpoint_id", "checkpoint_map")
+    place: RunnableConfig = {"configurable": {key: one for key, one in configurable.items() if key not in dropped}}
+    followed: dict[tuple[str, str], CheckpointTuple] = {}
+    texts: list[str] = []
+    ours = isinstance(saver, ThreadkeepCheckpointer)
+    for one in _of_newest_turn([*saver.list(place, limit=_CHECKPOINTS_READ)]):
+        namespace = _value_in(one.config, "checkpoint_ns")
+        then = followed.get((namespace, _value_in(one.config, "checkpoint_id")))
+        followed.setdefault((namespace, _value_in(one.parent_config, "checkpoint_id")), one)
+        if then is not None and _had_memory(then, configurable, ours=ours):
+            texts[:0] = [text for answers in _answered_at(one) for text in _texts(answers if ours else answers[-1:])]
+    return texts
+
+
+def answer_messages(texts: Iterable[str], messages: PlainMessages) -> tuple[Message, ...]:
+    """Return *texts* as messages of the user, each once, without those that a message of the user has in it.
+
+    One word is a choice, and no statement. A result of a tool that contains the answer tells where the thread has it.
+    """
+    start = max(0, messages.newest_human[0])
+    said = [one for one in messages if one.role in INPUT_ROLES]
+    results = [one for one in messages[start:] if one.role == "tool"]
+    answers: dict[str, Message] = {}
+    for text in texts:
+        if (len(text.split()) > 1 or unspaced(text)) and not any(text in one.text for one in said):
+            shown = next((one.message_id for one in results if text in one.text), None)
+            answers.pop(text, None)
+            answers[text] = Message("user", text, MessageId(shown) if shown else None)
+    return tuple(answers.values())[-_MOST:]
+
+
+def _texts(answer: object) -> Iterator[str]:
+    """Return the texts of an answer: itself, several, one for each interrupt, or the words of decisions about tools."""
+    match answer:
+        case str():
+            yield answer
+        case list() | tuple():
+            for one in cast("Sequence[object]", answer):
+                yield from _texts(one)
+        case Mapping():
+            answered = cast("Mapping[str, object]", answer)
+            if isinstance(decisions := answered.get("decisions"), list):
+                yield from _texts([_message_of(one) for one in cast("list[object]", decisions)])
+            elif all(_INTERRUPT_ID.fullmatch(str(key)) for key in answered):
+                yield from _texts([*answered.values()])
+        case _:
+            pass
+
+
+def _message_of(decision: object) -> object:
+    return cast("Mapping[str, object]", decision).get("message") if isinstance(decision, Mapping) else None
+
+
+def _of_newest_turn(found: Sequence[CheckpointTuple]) -> Iterator[CheckpointTuple]:
+    """Return those of *found*, newest first, that follow the newest turn's input on the way to the newest one."""
+    parent: str | None = None
+    for one in found:
+        if is_root(one):
+            if parent is not None and _value_in(one.config, "checkpoint_id") != parent:
+                continue
+            parent = _value_in(one.parent_config, "checkpoint_id")
+        yield one
+        if is_root(one) and dict(one.metadata).get("source") == "input":
+            break
+
+
+def _answered_at(one: CheckpointTuple) -> Iterator[list[object]]:
+    """Return for each task of a checkpoint what it was answered, in order."""
+    for _, channel, value in one.pending_writes or ():
+        if channel == RESUME and isinstance(value, list):
+            yield cast("list[object]", value)
+
+
+def _had_memory(one: CheckpointTuple, configurable: Mapping[str, Any], *, ours: bool) -> bool:
+    """Return whether a checkpoint is of a run of the same user with memory; in *our* threads all are of one user."""
+    metadata: Mapping[str, Any] = dict(one.metadata)
+    if metadata.get(MEMORY_KEY) == MemorySwitch.OFF.value:
+        return False
+    users = [(metadata.get(name), configurable.get(name)) for name in USER_KEYS]
+    named = [theirs == own for theirs, own in users if theirs and own]
+    return ours or (bool(named) and all(named))
+
+
+def _value_in(config: Mapping[str, Any] | None, name: str) -> str:
+    configurable: Mapping[str, Any] = (config or {}).get("configurable") or {}
+    return str(configurable.get(name) or "")
