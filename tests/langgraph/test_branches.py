@@ -113,6 +113,40 @@ class TestGoBack:
         assert "Minka" in elsewhere
 
 
+class TestEdited:
+    """The first message is edited: the thread begins again before it, with another text."""
+
+    @pytest.mark.parametrize(
+        ("first", "edited", "question"),
+        [
+            ("I'm allergic to peanuts.", "I'm allergic to walnuts.", "What am I allergic to?"),
+            ("I have two children.", "I have three children.", "How many children do I have?"),
+            ("I live in Graz.", "I live in Vienna.", "Where do I live?"),
+        ],
+    )
+    async def test_other_threads_take_the_new_text_for_true(
+        self, tk: threadkeep.Threadkeep, talk: Talk, first: str, edited: str, question: str
+    ):
+        """What it said before is not shown, or as earlier."""
+        await talk.say(first)
+        history = [one async for one in talk.agent.aget_state_history(tk.config(user_id=ANA, thread_id="t"))]
+        await talk.say(edited, checkpoint_id=history[-1].config["configurable"]["checkpoint_id"])
+
+        recall = await tk.recall(question, owner=ANA, thread_id="another")
+
+        facts = [(one.memory.text, one.earlier) for one in recall.memories if one.memory.kind == "semantic"]
+        assert facts[0] == (edited, False)
+        assert (first, False) not in facts
+
+    async def test_what_the_new_text_leaves_out_is_not_withdrawn(self, tk: threadkeep.Threadkeep, talk: Talk):
+        """Going back may be another way that the user tries: nothing tells, so other threads know both ways."""
+        await talk.say(CAT)
+        history = [one async for one in talk.agent.aget_state_history(tk.config(user_id=ANA, thread_id="t"))]
+        await talk.say(DOG, checkpoint_id=history[-1].config["configurable"]["checkpoint_id"])
+
+        assert await talk.knows("another") == {"Minka", "Bello"}
+
+
 class TestForked:
     """A thread that was copied from another, in whole or until a checkpoint, is a thread of its own."""
 
