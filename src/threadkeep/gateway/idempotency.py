@@ -22,7 +22,7 @@ from threadkeep.concurrency import LEAST_WAIT, AnswerTimeout
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.auth import admit
 from threadkeep.gateway.owner_items import OwnerItems
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.ids import digest
 from threadkeep.observability import log
 

@@ -16,7 +16,7 @@ from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.principals import Principal
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.run_models import AnyRun, RunElsewhere
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from threadkeep.errors import ThreadkeepError
-from threadkeep.fastapi import RETRY_SECONDS
-from threadkeep.gateway.public_errors import public_error
+from threadkeep.gateway.public_errors import ProblemError, public_error
 from threadkeep.observability import current_trace_id
 
 if TYPE_CHECKING:
@@ -39,23 +38,6 @@ PROBLEM: Final = {
 """The JSON schema of a problem document."""
 
 
-class ProblemError(Exception):
-    """An answer of the gateway that no error of the library stands for.
-
-    Args:
-        status: The HTTP status.
-        code: A stable snake_case name.
-        detail: One sentence; no input of the client.
-        retry_after: When the client may try again, in seconds.
-    """
-
-    def __init__(self, status: int, code: str, detail: str, *, retry_after: int | None = None) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.retry_after = retry_after
-
-
 def problem(
     status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
 ) -> Response:
@@ -67,25 +49,14 @@ def problem(
     return Response(json.dumps(document), status, dict(headers or {}), PROBLEM_TYPE)
 
 
-async def threadkeep_problem(request: Request, error: Exception) -> Response:
-    """Answer *request* with the status and the code of one of our errors."""
+async def error_problem(request: Request, error: Exception) -> Response:
+    """Answer *request* with the status and the code of an error of ours, or of a :class:`ProblemError`."""
     shown = public_error(error)
-    status = shown.status
     request.app.state.gateway.metrics.refused(shown.code)
-    headers: dict[str, str] = {}
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        headers["Retry-After"] = str(RETRY_SECONDS)
-    if status == HTTPStatus.UNAUTHORIZED:
+    headers = {} if shown.retry_after is None else {"Retry-After": str(shown.retry_after)}
+    if shown.status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return problem(status, shown.code, shown.detail, headers=headers)
-
-
-async def gateway_problem(request: Request, error: Exception) -> Response:
-    """Answer *request* with a :class:`ProblemError`."""
-    error = cast("ProblemError", error)
-    request.app.state.gateway.metrics.refused(error.code)
-    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return problem(error.status, error.code, str(error), headers=headers)
+    return problem(shown.status, shown.code, shown.detail, headers=headers)
 
 
 async def invalid_request(request: Request, error: Exception) -> Response:
@@ -115,8 +86,8 @@ async def internal_problem(request: Request, error: Exception) -> Response:
 def problem_handlers() -> dict[Any, Callable[[Request, Exception], Any]]:
     """Return the handlers for ``FastAPI(exception_handlers=…)``."""
     return {
-        ThreadkeepError: threadkeep_problem,
-        ProblemError: gateway_problem,
+        ThreadkeepError: error_problem,
+        ProblemError: error_problem,
         RequestValidationError: invalid_request,
         HTTPException: http_problem,
         Exception: internal_problem,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from cachetools import LRUCache
 
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner

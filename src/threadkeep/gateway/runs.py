@@ -26,7 +26,7 @@ from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, 
 from threadkeep.gateway.graph_runner import LEARNING_SECONDS, GraphRunner
 from threadkeep.gateway.idempotency import RequestKey
 from threadkeep.gateway.metrics import GatewayMetrics
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.run_keys import RunKeys
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.run_models import (

@@ -17,7 +17,7 @@ from joserfc.jwk import KeySet
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.gateway.auth.claims import TYPES, InvalidTokenError, check_claims, parse_token, scopes_of, text_claim
 from threadkeep.gateway.principals import SCOPES, Principal
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.identity import Owner
 from threadkeep.observability import log
 

@@ -20,7 +20,7 @@ from threadkeep.gateway.auth.claims import ID_TYPES, InvalidTokenError, scopes_o
 from threadkeep.gateway.auth.login_state import LoginState, open_login
 from threadkeep.gateway.auth.reading import read_in_time
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.shared_secret import SharedSecret
 from threadkeep.identity import Owner
 from threadkeep.ids import base64url

@@ -10,7 +10,7 @@ from cachetools import LRUCache
 from threadkeep.concurrency import LEAST_WAIT
 from threadkeep.errors import StorageError
 from threadkeep.gateway.auth.reading import READ_TIMEOUT
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.shared_secret import NAMESPACE
 from threadkeep.ids import new_id, short_digest
 from threadkeep.observability import log

@@ -12,7 +12,7 @@ from pydantic import PydanticUserError
 
 from threadkeep.gateway.inputs import User
 from threadkeep.gateway.langgraph_api.states import RowsBody, selected
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 router = APIRouter(prefix="/assistants")
 

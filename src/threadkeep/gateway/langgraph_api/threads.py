@@ -20,7 +20,7 @@ from threadkeep.gateway.langgraph_api.assistants import graph_metadata
 from threadkeep.gateway.langgraph_api.calls import require_nodes, require_values
 from threadkeep.gateway.langgraph_api.events import error_body
 from threadkeep.gateway.langgraph_api.states import CheckpointBody, Names, Page, PlacedBody, RowsBody, answer
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.ids import new_id
 
 router = APIRouter(prefix="/threads")

@@ -8,7 +8,7 @@ from typing import Final
 from fastapi import APIRouter, Depends
 
 from threadkeep.gateway.auth import require
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 router = APIRouter(dependencies=[Depends(require("chat"))])
 

@@ -15,7 +15,7 @@ from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown, refuse_
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import ItemId, Limit
 from threadkeep.gateway.principals import Principal
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.routers.me import AuditBody, ErasedBody, audit_body, erased_body
 from threadkeep.identity import Owner, owner_of_label
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from threadkeep.errors import OwnerRequiredError
 from threadkeep.gateway.auth.sessions import COOKIE, LIFETIME, LOGIN_COOKIE, LOGIN_MINUTES, Sessions
 from threadkeep.gateway.bodies import Shown
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 router = APIRouter(prefix="/auth", tags=["auth"])
 

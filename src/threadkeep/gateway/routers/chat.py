@@ -18,7 +18,7 @@ from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
 from threadkeep.gateway.inputs import ChatUser, Starter
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,

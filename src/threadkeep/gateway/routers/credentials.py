@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, RequestBody, Shown
 from threadkeep.gateway.inputs import ItemId, Reader, Writer
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 if TYPE_CHECKING:
     from threadkeep.credentials.models import Credential

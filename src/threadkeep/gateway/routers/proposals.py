@@ -25,7 +25,7 @@ from threadkeep.gateway.bodies import (
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer
 from threadkeep.gateway.pagination import ListPage
-from threadkeep.gateway.problems import ProblemError
+from threadkeep.gateway.public_errors import ProblemError
 
 router = APIRouter(tags=["proposals"], route_class=IdempotentRoute)
 
