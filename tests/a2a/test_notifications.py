@@ -14,7 +14,14 @@ from typing import Any
 import httpx
 import pytest
 from a2a.client.errors import A2AClientError
-from a2a.types.a2a_pb2 import SendMessageRequest, Task, TaskPushNotificationConfig, TaskState, TaskStatus
+from a2a.types.a2a_pb2 import (
+    ListTaskPushNotificationConfigsRequest,
+    SendMessageRequest,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+    TaskStatus,
+)
 from a2a.utils.errors import A2AError
 
 import threadkeep
@@ -23,9 +30,9 @@ from tests.a2a.test_store import context
 from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, owner_of
 from tests.storage.tls import certificate_in
-from threadkeep.a2a import notifications
-from threadkeep.a2a.messages import get_caller
-from threadkeep.a2a.notifications import PushConfigs, PushNotifications
+from threadkeep.a2a import mount, tasks
+from threadkeep.a2a.messages import CALL
+from threadkeep.a2a.tasks import PushConfigs, PushNotifications
 from threadkeep.gateway import public_http
 from threadkeep.gateway.public_http import MAX_BYTES, PublicTransport, is_public, is_public_url
 
@@ -174,23 +181,21 @@ class TestSender:
         async with threadkeep.open("memory://") as tk:
             with receiver(tmp_path) as (url, received, transport):
                 configs = PushConfigs()
-                sender = PushNotifications(configs, transport)
-                ana = get_caller(context("ana", tk))
+                http = httpx.AsyncClient(transport=transport, trust_env=False)
+                sender = PushNotifications(http, configs)
+                CALL.set(context("ana", tk))
                 config = TaskPushNotificationConfig(url=url, token="of the client")
                 await configs.set_info("t", config, context("ana", tk))
                 assert await configs.get_info("t", context("bo", tk)) == []
                 for state in ("WORKING", "INPUT_REQUIRED", "COMPLETED", "COMPLETED"):
-                    configs.callers["t"] = ana
                     await sender.send_notification("t", task(TaskState.Value(f"TASK_STATE_{state}")))
                 left = await configs.get_info("t", context("ana", tk))
             await configs.set_info("u", config, context("ana", tk))
-            configs.callers["u"] = ana
             await sender.send_notification("u", task(TaskState.TASK_STATE_WORKING))
-            await sender.aclose()
+            await http.aclose()
 
         states = [body["task"]["status"]["state"] for _, body in received]
         assert states == ["TASK_STATE_WORKING", "TASK_STATE_INPUT_REQUIRED", "TASK_STATE_COMPLETED"]
-        assert configs.callers == {"u": ana}
         assert received[0][0]["X-A2A-Notification-Token"] == "of the client"
         assert left == []
         assert "not delivered" in caplog.text
@@ -198,7 +203,7 @@ class TestSender:
 
     async def test_addresses_are_few(self, monkeypatch: pytest.MonkeyPatch):
         """Of a task, and of all tasks of an owner; an address is changed all the same."""
-        monkeypatch.setattr(notifications, "_OF_OWNER", 7)
+        monkeypatch.setattr(tasks, "_OF_OWNER", 7)
         async with threadkeep.open("memory://") as tk:
             configs = PushConfigs()
             for task_id, count in (("t", 5), ("u", 2)):
@@ -222,7 +227,7 @@ class TestSender:
         async with threadkeep.open(url) as one, threadkeep.open(url) as other:
             await PushConfigs().set_info("t", config, context("ana", one))
             elsewhere = PushConfigs()
-            elsewhere.callers["t"] = get_caller(context("ana", other))
+            CALL.set(context("ana", other))
             found = await elsewhere.get_info_for_dispatch("t")
             await one.owners.erase(owner_of("ana"))
             erased = await elsewhere.get_info_for_dispatch("t")
@@ -246,3 +251,28 @@ class TestGateway:
                 with pytest.raises(REFUSED):
                     await sent(client, with_address(url))
         assert gateway.model.prompts == []
+
+    async def test_changes_of_state_reach_the_address(
+        self, open_gateway: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The turn of the user who has named it; then it is forgotten. Turns of other users are not told."""
+        with receiver(tmp_path) as (url, received, transport):
+
+            async def accepted(_: str) -> bool:
+                return True
+
+            monkeypatch.setattr(mount, "PublicTransport", lambda: transport)
+            monkeypatch.setattr(mount, "is_public_url", accepted)
+            gateway = open_gateway(interfaces=("a2a",), push_notifications=True)
+            async with connected(gateway) as client, connected(gateway, "bo") as other:
+                events = await sent(client, with_address(url))
+                await sent(other, message("Hello."))
+                task_id = events[0].task.id
+                listed = ListTaskPushNotificationConfigsRequest(task_id=task_id)
+                left = await client.list_task_push_notification_configs(listed)
+
+        told = [body.get("task") or body["statusUpdate"] for _, body in received]
+        states = ["TASK_STATE_SUBMITTED", "TASK_STATE_WORKING", "TASK_STATE_COMPLETED"]
+        assert [one["status"]["state"] for one in told] == states
+        assert {one.get("id") or one["taskId"] for one in told} == {task_id}
+        assert list(left.configs) == []

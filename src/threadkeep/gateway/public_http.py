@@ -78,7 +78,7 @@ class PublicTransport(httpx.AsyncBaseTransport):
     def __init__(
         self, inner: httpx.AsyncBaseTransport | None = None, *, allowed: Callable[[str], bool] = is_public
     ) -> None:
-        self._inner = inner or httpx.AsyncHTTPTransport()
+        self._inner = inner
         self._allowed = allowed
 
     @override
@@ -104,6 +104,9 @@ class PublicTransport(httpx.AsyncBaseTransport):
                     content=request.content,
                     extensions=extensions,
                 )
+                self._inner = (
+                    self._inner or httpx.AsyncHTTPTransport()
+                )  # reads certificates, so not before it is needed
                 response = await self._inner.handle_async_request(sent)
                 await response.aclose()
         except TimeoutError as error:
@@ -113,4 +116,5 @@ class PublicTransport(httpx.AsyncBaseTransport):
 
     @override
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        if self._inner is not None:
+            await self._inner.aclose()

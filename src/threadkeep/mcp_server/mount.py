@@ -56,9 +56,8 @@ class McpEndpoint(ProtectedResource):
         """Answer requests inside the context."""
         manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
         async with manager.run():
-            self.app = manager.handle_request
-            yield
-        self.app = None
+            with self.answering(manager.handle_request):
+                yield
 
     async def metadata(self, request: Request) -> Response:
         """Return the metadata of the protected resource, as RFC 9728 says."""

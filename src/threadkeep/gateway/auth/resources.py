@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import MutableHeaders
@@ -9,7 +11,8 @@ from starlette.requests import Request
 
 from threadkeep.errors import OwnerRequiredError, ScopeRequiredError
 from threadkeep.gateway.auth import admit
-from threadkeep.gateway.problems import ProblemError, problem
+from threadkeep.gateway.problems import problem
+from threadkeep.gateway.public_errors import ProblemError
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -49,6 +52,15 @@ class ProtectedResource:
             detail = "The server is starting or stopping."
             answer = problem(503, "restarting", detail, headers={"Retry-After": "1"})
         await answer(scope, receive, _sender_with_status(request, send))
+
+    @contextmanager
+    def answering(self, app: ASGIApp) -> Generator[None]:
+        """Answer requests by *app* inside the context."""
+        self.app = app
+        try:
+            yield
+        finally:
+            self.app = None
 
     async def refusal(self, request: Request) -> Response | None:
         """Count a request of a user and return None, or return the answer to a request without a user.
