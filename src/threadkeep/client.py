@@ -538,10 +538,10 @@ class Threadkeep(TurnOperations):
         owner = self._scope.resolve(user_id)
         metadata = run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id)
         keys = {"thread_id": thread_id, "user_id": user_id, "langgraph_user_id": owner.label}
-        if not memory:
+        if memory is not True:
             from threadkeep.langgraph.identity import memory_keys
 
-            configurable = {**configurable, **memory_keys(memory=False)}
+            configurable = {**configurable, **memory_keys(memory=memory)}
         return {"metadata": metadata, "configurable": {**keys, **configurable}}
 
     def label(self, owner: str | Owner) -> str:

@@ -56,6 +56,10 @@ async def test_parts_that_are_sentences_stay_apart(
     assert await learnt(tk, parts) == sentences
 
 
+async def test_parts_as_openai_names_them_are_read(tk: threadkeep.Threadkeep):
+    assert await learnt(tk, [{"type": "input_text", "text": "I live in Lisbon."}]) == {"I live in Lisbon."}
+
+
 @pytest.mark.parametrize("parts", LETTER_AND_REQUEST)
 async def test_a_text_and_what_is_asked_about_it_stay_apart(tk: threadkeep.Threadkeep, parts: Sequence[Any]):
     """The text may be a file that was sent with the request: nothing of it is a fact of the user."""

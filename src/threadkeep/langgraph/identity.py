@@ -177,7 +177,14 @@ def uses_our_checkpointer(config: Mapping[str, Any]) -> bool:
 
 
 def memory_keys(*, memory: bool) -> dict[str, Any]:
-    """Return the keys of ``configurable`` for a run with memory, or without."""
+    """Return the keys of ``configurable`` for a run with memory, or without.
+
+    Raises:
+        InvalidInputError: *memory* is no bool: a text such as ``"off"`` would turn memory on.
+    """
+    if not isinstance(cast("object", memory), bool):
+        msg = f"memory must be True or False, got {type(memory).__name__}."
+        raise InvalidInputError(msg)
     return {} if memory else {MEMORY_KEY: MemorySwitch.OFF}
 
 

@@ -518,7 +518,7 @@ def _text_of(content: str | list[Any], *, between: str = "\n") -> str:
 
 def _text_in(block: object) -> str | None:
     fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {"type": "text", "text": block}
-    text = fields.get("text") if fields.get("type") == "text" else None
+    text = fields.get("text") if fields.get("type") in ("text", "input_text") else None
     return text if isinstance(text, str) else None
 
 

@@ -12,7 +12,7 @@ from itertools import compress
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.arguments import checked_count
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.search.conversations import LABEL
@@ -299,12 +299,11 @@ def check_bounds(**bounds: int | None) -> None:
     """Check the bounds of a block.
 
     Raises:
-        InvalidInputError: One of them is negative.
+        InvalidInputError: One of them is negative, or no whole number.
     """
     for name, bound in bounds.items():
-        if bound is not None and bound < 0:
-            msg = f"{name} must be 0 or more, not {bound}."
-            raise InvalidInputError(msg, name=name)
+        if bound is not None:
+            checked_count(bound, name)
 
 
 class ContextPacker:
