@@ -17,6 +17,7 @@ from langgraph.types import Command, interrupt
 
 import threadkeep
 from threadkeep.errors import OwnerMismatchError
+from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA = "ana@x.org"
@@ -216,6 +217,18 @@ class TestNotLearnt:
 
         assert facts(tk) == set()
         assert facts(tk, "eve@x.org") == set()
+
+    def test_what_another_agent_answers_in_a_turn_of_its_own(self, tk: threadkeep.Threadkeep, saver: Any):
+        """As what it says: a proposal, and never the user's word."""
+        agent, config = agent_of(tk, saver, asking("Where?"), "Thanks."), tk.config(user_id=ANA, thread_id="1")
+        task = HumanMessage("Book the hotel.", additional_kwargs={SPEAKER_KEY: "agent"})
+        agent.invoke({"messages": [task]}, config)
+
+        agent.invoke(Command(resume=HOME), config)
+
+        assert facts(tk) == set()
+        (proposal,) = tk.sync.proposals.list(owner=ANA)
+        assert (proposal.text, proposal.trust) == (HOME, "agent")
 
     def test_what_the_thread_shows_as_a_message(self, tk: threadkeep.Threadkeep):
         """A graph that puts an answer into the thread as the user's message has it learnt from there, once."""

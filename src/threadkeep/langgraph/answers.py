@@ -16,7 +16,7 @@ from langgraph.types import Command
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.ids import MessageId
 from threadkeep.langgraph.identity import USER_KEYS, is_root
-from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message
+from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message, Role
 from threadkeep.text.tokenizing import unspaced
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) 
 
 
 def answer_messages(texts: Iterable[str], messages: PlainMessages) -> tuple[Message, ...]:
-    """Return *texts* as messages of the user, each once, without those that a message of the user has in it.
+    """Return *texts* as messages of the one who began the turn, each once, without those that such a message has in it.
 
     One word is a choice, and no statement. A result of a tool that contains the answer tells where the thread has it.
     """
     start = max(0, messages.newest_human[0])
+    begun_by_agent = any(one.role == "agent" for one in messages[start : start + 1])  # which answers over A2A, too
+    role: Role = "agent" if begun_by_agent else "user"
     said = [one for one in messages if one.role in INPUT_ROLES]
     results = [one for one in messages[start:] if one.role == "tool"]
     answers: dict[str, Message] = {}
@@ -74,7 +76,7 @@ def answer_messages(texts: Iterable[str], messages: PlainMessages) -> tuple[Mess
         if (len(text.split()) > 1 or unspaced(text)) and not any(text in one.text for one in said):
             shown = next((one.message_id for one in results if text in one.text), None)
             answers.pop(text, None)
-            answers[text] = Message("user", text, MessageId(shown) if shown else None)
+            answers[text] = Message(role, text, MessageId(shown) if shown else None)
     return tuple(answers.values())[-_MOST:]
 
 
