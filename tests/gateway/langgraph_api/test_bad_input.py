@@ -75,6 +75,7 @@ OTHERS: Final[list[tuple[str, str, Any, int]]] = [
     ("POST", "/threads/mine/runs/wait", {**GOOD, "checkpoint_id": "1f0d0000-0000-6000-8000-000000000000"}, 404),
     ("POST", "/threads/mine/runs/wait", {**GOOD, "assistant_id": "other"}, 404),
     ("POST", "/threads/other/runs/wait", GOOD, 404),
+    ("POST", f"/threads/{'x' * 1_001}/runs/wait", GOOD, 422),
     ("POST", "/threads/mine/runs/wait", {**GOOD, "webhook": "https://x.example"}, 501),
     ("POST", "/threads/mine/runs/wait", {**GOOD, "after_seconds": 5}, 501),
     ("POST", "/threads/mine/runs/wait", {"input": say("x")}, 422),

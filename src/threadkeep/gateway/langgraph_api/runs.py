@@ -10,12 +10,13 @@ from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import AfterValidator, Field
 
 from threadkeep.errors import RunNotFoundError
-from threadkeep.gateway.bodies import as_object
+from threadkeep.gateway.bodies import ID_CHARACTERS, as_object
 from threadkeep.gateway.events import HEARTBEAT, encode_event, encode_json
 from threadkeep.gateway.idempotency import body_key
-from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, ThreadPath, User
+from threadkeep.gateway.inputs import ChatUser, LastEventId, RunPath, Starter, ThreadPath, User, restore_slashes
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata, require_graph
 from threadkeep.gateway.langgraph_api.calls import GraphRunBody, graph_call
 from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
@@ -24,64 +25,67 @@ from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnReq
 from threadkeep.ids import new_id
 
 router = APIRouter()
+of_thread = APIRouter(prefix="/threads/{thread_id}/runs")
 of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
-"""The routes of one run."""
 
 _EVENT: Final = re.compile(rb"id: .*\nevent: ([a-z_-]+).*\ndata: .*\n\n")
 """An event, and the name of its mode."""
 
+NewRunThread = Annotated[str | None, Field(max_length=ID_CHARACTERS), AfterValidator(restore_slashes)]
+"""The thread of the address; ``None``: the run has one of its own, which is deleted after it."""
+
+
+async def _begin(request: Request, user: Starter, body: GraphRunBody, thread_id: NewRunThread = None) -> AnyRun:
+    """Check what is asked for, and begin it; a request with the ``Idempotency-Key`` of an earlier one gets its run."""
+    graph, named = require_graph(user, body.assistant_id), thread_id or new_id()
+    creates = thread_id is None or body.if_not_exists == "create"
+    stored = await user.find_checkpoint(named, creates=creates, **body.place.keys(named))
+    turn = TurnRequest(
+        user.owner,
+        named,
+        _question(body.input),
+        cancel_on_disconnect=body.on_disconnect == "cancel",
+        call=graph_call(graph, body, named, stored),
+        temporary=thread_id is None and body.on_completion != "keep",
+    )
+    run = await user.runs.begin(turn, key=await body_key(request, user.principal))
+    return run if isinstance(run, ChatRun) else await user.runs.locate(user.owner, run.run_id)
+
 
 async def _locate(thread_id: ThreadPath, run_id: RunPath, user: User) -> AnyRun:
-    """Return the run of the address.
-
-    Raises:
-        RunNotFoundError: It is on another thread, or was undone.
-    """
+    """Return the run of the address, unless it is on another thread or was undone."""
     run = await user.runs.locate(user.owner, run_id)
     if run.thread_id != thread_id or _is_undone(run):
-        msg = "There is no such run; it never was, or ended too long ago."
-        raise RunNotFoundError(msg)
+        raise RunNotFoundError("The run is on another thread, or was undone.")
     return run
 
 
-Status = Annotated[str | None, Query(max_length=20)]
+Begun = Annotated[AnyRun, Depends(_begin)]
 Located = Annotated[AnyRun, Depends(_locate)]
-
-
-@router.post("/threads/{thread_id}/runs/stream")
-async def stream(thread_id: ThreadPath, body: GraphRunBody, request: Request, user: Starter) -> Response:
-    """Begin a run and stream its events."""
-    run = await _begin(request, user, body, thread_id)
-    return _events(user, run, headers=_addresses(run, "stream"))
-
-
-@router.post("/threads/{thread_id}/runs/wait")
-async def wait(thread_id: ThreadPath, body: GraphRunBody, request: Request, user: Starter) -> Response:
-    """Begin a run and answer with the state at its end."""
-    return _result(user, await _begin(request, user, body, thread_id))
-
-
-@router.post("/threads/{thread_id}/runs")
-async def create(thread_id: ThreadPath, body: GraphRunBody, request: Request, user: Starter) -> Response:
-    """Begin a run."""
-    run = await _begin(request, user, body, thread_id)
-    return answer(await _run(user, run), headers={"Content-Location": _address(run)})
+Status = Annotated[str | None, Query(max_length=20)]
 
 
 @router.post("/runs/stream")
-async def stream_once(body: GraphRunBody, request: Request, user: Starter) -> Response:
-    """Run on a thread of its own, which is deleted after it, and stream the events."""
-    run = await _begin(request, user, body, None)
+@of_thread.post("/stream")
+async def stream(run: Begun, user: Starter) -> Response:
+    """Begin a run and stream its events."""
     return _events(user, run, headers=_addresses(run, "stream"))
 
 
 @router.post("/runs/wait")
-async def wait_once(body: GraphRunBody, request: Request, user: Starter) -> Response:
-    """Run on a thread of its own, which is deleted after it, and answer with the state at its end."""
-    return _result(user, await _begin(request, user, body, None))
+@of_thread.post("/wait")
+async def wait(run: Begun, user: Starter) -> Response:
+    """Begin a run and answer with the state at its end."""
+    return _result(user, run)
 
 
-@router.get("/threads/{thread_id}/runs")
+@of_thread.post("")
+async def create(run: Begun, user: Starter) -> Response:
+    """Begin a run."""
+    return answer(await _run(user, run), headers=_addresses(run))
+
+
+@of_thread.get("")
 async def list_runs(
     thread_id: ThreadPath, user: User, limit: Page = 10, offset: Offset = 0, status: Status = None, select: Names = None
 ) -> Response:
@@ -121,39 +125,14 @@ async def join(run: Located, user: User) -> Response:
 
 
 @of_run.post("/cancel")
-async def cancel(
-    run: Located, user: User, action: Literal["interrupt", "rollback"] = "interrupt", *, wait: bool = False
-) -> Response:
-    """Stop a run; *rollback*: undo what it wrote, too."""
-    del wait  # the answer always comes after the end
+async def cancel(run: Located, user: User, action: Literal["interrupt", "rollback"] = "interrupt") -> Response:
+    """Stop a run, and answer after its end; *rollback*: undo what it wrote, too."""
     await user.runs.cancel(user.owner, run.run_id, undo=action == "rollback")
     return answer({}, status=HTTPStatus.ACCEPTED)
 
 
-router.include_router(of_run)
-
-
-async def _begin(request: Request, user: ChatUser, body: GraphRunBody, thread_id: str | None) -> AnyRun:
-    """Check what is asked for, and begin it; ``None``: on a new thread.
-
-    A request with the ``Idempotency-Key`` of an earlier one gets the run of that one.
-
-    Raises:
-        RunNotFoundError: That run's thread is gone.
-    """
-    graph, named = require_graph(user, body.assistant_id), thread_id or new_id()
-    creates = thread_id is None or body.if_not_exists == "create"
-    stored = await user.find_checkpoint(named, creates=creates, **body.place.keys(named))
-    turn = TurnRequest(
-        user.owner,
-        named,
-        _question(body.input),
-        cancel_on_disconnect=body.on_disconnect == "cancel",
-        call=graph_call(graph, body, named, stored),
-        temporary=thread_id is None and body.on_completion != "keep",
-    )
-    run = await user.runs.begin(turn, key=await body_key(request, user.principal))
-    return run if isinstance(run, ChatRun) else await user.runs.locate(user.owner, run.run_id)
+for _part in (of_thread, of_run):
+    router.include_router(_part)
 
 
 def _question(given: Any) -> str | None:
@@ -252,10 +231,7 @@ def _is_undone(run: AnyRun) -> bool:
     return isinstance(run, ChatRun) and run.stop == "undone" and run.status != "running"
 
 
-def _address(run: AnyRun) -> str:
-    """Return the address of a run, below the base that clients of the API know."""
-    return f"/threads/{quote(run.thread_id, safe='')}/runs/{run.run_id}"
-
-
-def _addresses(run: AnyRun, how: str) -> dict[str, str]:
-    return {"Content-Location": _address(run), "Location": f"{_address(run)}/{how}"}
+def _addresses(run: AnyRun, then: str = "") -> dict[str, str]:
+    """Return the headers with the address of a run, below the base that clients of the API know."""
+    address = f"/threads/{quote(run.thread_id, safe='')}/runs/{run.run_id}"
+    return {"Content-Location": address} | ({"Location": f"{address}/{then}"} if then else {})
