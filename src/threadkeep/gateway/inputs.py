@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Depends, Header, Path, Query, Request, Response
@@ -128,6 +128,26 @@ class ChatUser(GatewayUser):
         if stored is None and checkpoint:
             raise checkpoint_not_found()
         return stored
+
+    async def history(
+        self,
+        thread_id: str,
+        *,
+        limit: int,
+        before: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        **checkpoint: Any,
+    ) -> AsyncIterator[Any]:
+        """Yield the states of a thread, newest first, or those older than the checkpoint *before*; see :meth:`config`.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        await self.find_checkpoint(thread_id)
+        older = self.config(thread_id, **before) if before else None
+        config = self.config(thread_id, **checkpoint)
+        async for state in self.graph.aget_state_history(config, filter=metadata, before=older, limit=limit):
+            yield state
 
     def follow(
         self,

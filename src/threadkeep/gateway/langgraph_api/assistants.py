@@ -34,31 +34,18 @@ class AssistantsBody(RowsBody):
     sort_by: str | None = None
 
 
-def graph_name(graph: Any) -> str:
-    """Return the name of the graph; of one without a name, ``agent``."""
+def graph_metadata(graph: Any) -> dict[str, Any]:
+    """Return the name of the graph, which is ``agent`` if it has none, and the id of its assistant."""
     name = str(getattr(graph, "name", "") or _UNNAMED)
-    return "agent" if name == _UNNAMED else name
-
-
-def assistant_id(graph: Any) -> str:
-    """Return the id of the assistant of a graph."""
-    return str(uuid.uuid5(_NAMESPACE, graph_name(graph)))
+    name = "agent" if name == _UNNAMED else name
+    return {"graph_id": name, "assistant_id": str(uuid.uuid5(_NAMESPACE, name))}
 
 
 def require_graph(user: User, named: str) -> Any:
-    """Return the graph that an assistant's id or name means.
-
-    Raises:
-        ProblemError: There is none.
-    """
-    if named not in (graph_name(user.graph), assistant_id(user.graph)):
+    """Return the graph that an assistant's id or name means; raise ProblemError if there is none."""
+    if named not in graph_metadata(user.graph).values():
         raise ProblemError(404, "assistant_not_found", "There is no assistant with this id.")
     return user.graph
-
-
-def graph_metadata(graph: Any) -> dict[str, Any]:
-    """Return what the metadata of every thread says of the graph."""
-    return {"graph_id": graph_name(graph), "assistant_id": assistant_id(graph)}
 
 
 @router.post("/search")
@@ -83,7 +70,7 @@ async def schemas(named: str, user: User) -> dict[str, Any]:
     graph = require_graph(user, named)
     output = _schema(graph.get_output_jsonschema)
     return {
-        "graph_id": graph_name(graph),
+        "graph_id": graph_metadata(graph)["graph_id"],
         "input_schema": _schema(graph.get_input_jsonschema),
         "output_schema": output,
         "state_schema": output,
@@ -109,10 +96,10 @@ def _schema(make: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 def _assistant(graph: Any) -> dict[str, Any]:
+    named = graph_metadata(graph)
     return {
-        "assistant_id": assistant_id(graph),
-        "graph_id": graph_name(graph),
-        "name": graph_name(graph),
+        **named,
+        "name": named["graph_id"],
         "description": None,
         "config": {},
         "context": {},

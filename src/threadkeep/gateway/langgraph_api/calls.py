@@ -109,17 +109,10 @@ class GraphRunBody(PlacedBody):
 
 
 def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: CheckpointTuple | None) -> GraphCall:
-    """Return what *body* asks for.
-
-    Args:
-        graph: The graph.
-        body: The request.
-        thread_id: The thread.
-        stored: The checkpoint that the run begins at; ``None``: there is none.
+    """Return what *body* asks to run on a thread, from the checkpoint *stored*; ``None``: the thread has none.
 
     Raises:
-        InvalidInputError: The graph does not take the input, the update or the context, or has no such node; there is
-            nothing to run, or the config names another thread.
+        InvalidInputError: The graph does not take it, there is nothing to run, or the config names another thread.
         ProblemError: It asks for what is not served, or names a checkpoint of another thread.
     """
     if body.webhook:
@@ -133,7 +126,11 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: Checkpoin
     if command is not None:
         if given is not None:
             raise _invalid("it has an input and a command")
-        given, answered = _command(command), frozenset(as_object(command.resume))
+        if command.resume is None and command.update is None and not command.goto:
+            raise _invalid("the command is empty")
+        goto = [step if isinstance(step, str) else Send(step.node, step.input) for step in command.goto]
+        given = Command(update=command.update, resume=command.resume, goto=goto)
+        answered = frozenset(as_object(command.resume))
         changes = [dict([pair]) for pair in command.update] if isinstance(command.update, list) else [command.update]
         require_nodes(graph, (step if isinstance(step, str) else step.node for step in command.goto))
     elif given is None and stored is None:
@@ -161,16 +158,7 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: Checkpoin
 
 
 def require_values(graph: Any, changes: Iterable[Any], stored: CheckpointTuple | None) -> None:
-    """Refuse what a reducer of the graph does not take.
-
-    Args:
-        graph: The graph.
-        changes: Inputs, or updates of the state; ``None`` stands for none.
-        stored: The checkpoint that they change; ``None``: there is none.
-
-    Raises:
-        InvalidInputError: A reducer does not take one of them.
-    """
+    """Raise InvalidInputError for *changes* of the state of *stored* that a reducer of the graph does not take."""
     channels: Mapping[str, Any] = graph.channels
     if _ROOT in channels or not hasattr(graph, "builder"):
         return  # its input is one value of any kind
@@ -180,33 +168,19 @@ def require_values(graph: Any, changes: Iterable[Any], stored: CheckpointTuple |
         if change is not None and not isinstance(change, dict):
             raise _invalid("the input must be an object")
         for key, value in fields.items():
-            if isinstance(channel := channels.get(key), BaseChannel):
-                _require_taken(key, cast("BaseChannel[Any, Any, Any]", channel), values, value)
-
-
-def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mapping[str, Any], value: Any) -> None:
-    try:
-        known = key in values and not isinstance(channel, DeltaChannel)
-        current = cast("Any", channel.from_checkpoint(values[key]) if known else channel.copy())
-        current.update([value])
-    except Exception as error:
-        msg = f"The request is invalid: the state of the graph does not take this {key[:60]} ({type(error).__name__})."
-        raise InvalidInputError(msg) from error
-
-
-def _command(command: CommandBody) -> Command[Any]:
-    if command.resume is None and command.update is None and not command.goto:
-        raise _invalid("the command is empty")
-    goto = [step if isinstance(step, str) else Send(step.node, step.input) for step in command.goto]
-    return Command(update=command.update, resume=command.resume, goto=goto)
+            if not isinstance(channels.get(key), BaseChannel):
+                continue
+            known = key in values and not isinstance(channels[key], DeltaChannel)
+            try:
+                current = channels[key].from_checkpoint(values[key]) if known else channels[key].copy()
+                current.update([value])
+            except Exception as error:
+                what = f"the state of the graph does not take this {key[:60]} ({type(error).__name__})"
+                raise _invalid(what) from error
 
 
 def require_nodes(graph: Any, nodes: Iterable[str]) -> None:
-    """Refuse nodes that the graph does not have.
-
-    Raises:
-        InvalidInputError: It has no such node.
-    """
+    """Raise InvalidInputError for nodes that the graph does not have."""
     if any(node not in graph.nodes for node in nodes):
         raise _invalid("it names a node that the graph does not have")
 

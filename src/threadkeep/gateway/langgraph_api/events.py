@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
@@ -57,22 +58,17 @@ class GraphEvents(TurnEvents):
     @override
     def translate(self, part: Any) -> Iterator[Event]:
         namespace, mode, payload = part if self.subgraphs else ((), *part)
-        if not namespace:
-            self._note(mode, payload)
+        if not namespace and mode == "values":
+            self.values = payload
+        elif not namespace and mode == "updates":
+            self.interrupts += interrupts_body(payload.get("__interrupt__", ()))
+        elif not namespace and mode == "custom":
+            deque(self._custom(as_object(payload)), maxlen=0)  # notes it
         if mode == "messages":
             self.replying = True
             yield from self._message("|".join(("", *namespace)), *payload)
         elif mode in self.modes:
             yield "|".join((mode, *namespace)), _public(mode, payload)
-
-    def _note(self, mode: str, payload: Any) -> None:
-        if mode == "values":
-            self.values = payload
-        elif mode == "updates" and "__interrupt__" in payload:
-            self.interrupts += interrupts_body(payload["__interrupt__"])
-        elif mode == "custom":
-            for _ in self._custom(as_object(payload)):
-                pass
 
     def _message(self, namespace: str, message: Any, metadata: dict[str, Any]) -> Iterator[Event]:
         """Yield a message with its metadata, or as clients of ``messages`` read it: whole so far, and by its id."""
@@ -95,21 +91,16 @@ def error_body(error: Exception) -> dict[str, str]:
     return {"error": described["code"], "message": described["message"]}
 
 
-def _public_config(config: Any) -> Any:
-    """Return the keys of a config that clients read; what the server puts there is left out."""
-    if not config:
-        return None
-    keys = config["configurable"]
-    return {"configurable": {key: keys[key] for key in _CONFIG_KEYS if key in keys}}
-
-
 def _public(mode: str, payload: Any) -> Any:
+    """Return what clients read of a part; of configs and metadata, what the server puts there is left out."""
     if mode == "debug" and payload["type"] == "checkpoint":
         inner = _public("checkpoints", payload["payload"])
-        configs = {"checkpoint": inner["config"], "parent_checkpoint": inner["parent_config"]}
-        named = {key: as_object(config).get("configurable") for key, config in configs.items()}
-        tasks = [_with_checkpoint(task) for task in inner["tasks"]]
-        return {**payload, "payload": {**inner, **named, "tasks": tasks}}
+        for name, config in (("checkpoint", inner["config"]), ("parent_checkpoint", inner["parent_config"])):
+            inner[name] = as_object(config).get("configurable")
+        for task in inner["tasks"]:
+            if task["state"]:  # the config that names the checkpoint of a subgraph
+                task["checkpoint"] = task.pop("state")["configurable"]
+        return {**payload, "payload": inner}
     if mode == "checkpoints":
         tasks = [{**task, "state": _public_config(task.get("state"))} for task in payload["tasks"]]
         configs = {key: _public_config(payload[key]) for key in ("config", "parent_config")}
@@ -117,16 +108,13 @@ def _public(mode: str, payload: Any) -> Any:
     return payload
 
 
-def _with_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
-    """Return a task with the checkpoint of its subgraph in place of the config that names it."""
-    if not task["state"]:
-        return task
-    named = {key: value for key, value in task.items() if key != "state"}
-    return {**named, "checkpoint": task["state"]["configurable"]}
+def _public_config(config: Any) -> Any:
+    if not config:
+        return None
+    keys = config["configurable"]
+    return {"configurable": {key: keys[key] for key in _CONFIG_KEYS if key in keys}}
 
 
 def public_metadata(metadata: Any) -> Any:
     """Return the metadata of a checkpoint without what the server keeps in it."""
-    if metadata is None:
-        return None
-    return {key: value for key, value in metadata.items() if not key.startswith(("threadkeep_", "__"))}
+    return metadata and {key: value for key, value in metadata.items() if not key.startswith(("threadkeep_", "__"))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query, Response
 from pydantic import Field
@@ -17,10 +17,10 @@ Page = Annotated[int, Field(ge=1, le=1_000)]
 """How many rows are listed."""
 
 Offset = Annotated[int, Field(ge=0, le=100_000)]
-
-
 Names = Annotated[list[str] | None, Query()]
 """Names in the query; the parameter may be repeated."""
+
+_CHECKPOINT: Final = ("thread_id", "checkpoint_ns", "checkpoint_id")
 
 
 class PageBody(RequestBody):
@@ -46,11 +46,7 @@ class CheckpointBody(RequestBody):
     checkpoint_map: dict[str, Any] | None = None
 
     def keys(self, thread_id: str) -> dict[str, Any]:
-        """Return the keys of ``configurable`` that name it.
-
-        Raises:
-            ProblemError: It is not one of this thread.
-        """
+        """Return the keys of ``configurable`` that name it; raise ProblemError if it is not one of this thread."""
         if self.thread_id not in (None, thread_id):
             raise checkpoint_not_found()
         return {name: value for name in ("checkpoint_id", "checkpoint_ns") if (value := getattr(self, name))}
@@ -78,13 +74,13 @@ def selected(body: Mapping[str, Any], names: Collection[str] | None) -> dict[str
     return {key: value for key, value in body.items() if names is None or key in names}
 
 
-def state_body(state: Any, thread_id: str, select: Collection[str] | None = None) -> dict[str, Any]:
+def state_body(state: Any, select: Collection[str] | None = None) -> dict[str, Any]:
     """Return a state, or of it what *select* names."""
-    checkpoint, parent = (checkpoint_body(config, thread_id) for config in (state.config, state.parent_config))
+    checkpoint, parent = checkpoint_body(state.config), checkpoint_body(state.parent_config)
     body: dict[str, Any] = {
         "values": state.values,
         "next": [*state.next],
-        "tasks": [_task(task, thread_id) for task in state.tasks],
+        "tasks": [_task(task) for task in state.tasks],
         "metadata": public_metadata(state.metadata),
         "created_at": state.created_at,
         "checkpoint": checkpoint,
@@ -100,17 +96,13 @@ def state_body(state: Any, thread_id: str, select: Collection[str] | None = None
     return chosen
 
 
-def checkpoint_body(config: Any, thread_id: str) -> dict[str, Any] | None:
+def checkpoint_body(config: Any) -> dict[str, Any] | None:
     """Return the checkpoint that a config names; ``None``: it names none."""
-    checkpoint_id = config and config["configurable"].get("checkpoint_id")
-    return {**_namespace_body(config, thread_id), "checkpoint_id": checkpoint_id} if checkpoint_id else None
+    keys = as_object(as_object(config).get("configurable"))
+    return selected(keys, _CHECKPOINT) if keys.get("checkpoint_id") else None
 
 
-def _namespace_body(config: Any, thread_id: str) -> dict[str, Any]:
-    return {"thread_id": thread_id, "checkpoint_ns": config["configurable"].get("checkpoint_ns") or ""}
-
-
-def _task(task: Any, thread_id: str) -> dict[str, Any]:
+def _task(task: Any) -> dict[str, Any]:
     state, is_config = task.state, isinstance(task.state, dict)
     return {
         "id": task.id,
@@ -118,7 +110,7 @@ def _task(task: Any, thread_id: str) -> dict[str, Any]:
         "path": [str(one) for one in task.path if isinstance(one, str | int) and one != "__pregel_pull"],
         "error": None if task.error is None else "The node failed; the server's log says why.",
         "interrupts": interrupts_body(task.interrupts),
-        "checkpoint": _namespace_body(state, thread_id) if is_config else None,
-        "state": None if state is None or is_config else state_body(state, thread_id),
+        "checkpoint": selected(state["configurable"], _CHECKPOINT) if is_config else None,
+        "state": None if state is None or is_config else state_body(state),
         "result": task.result,
     }

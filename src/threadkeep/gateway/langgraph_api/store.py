@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import Field
 
 from threadkeep.errors import OwnerMismatchError
-from threadkeep.gateway.bodies import RequestBody
+from threadkeep.gateway.bodies import RequestBody, as_object
 from threadkeep.gateway.inputs import GatewayUser, Reader, Writer
 from threadkeep.gateway.langgraph_api.states import Page, PageBody, answer
 from threadkeep.gateway.owner_items import is_internal
@@ -56,10 +56,13 @@ class NamespacesBody(PageBody):
 
 @router.put("/items", status_code=204)
 async def put(body: PutBody, user: Writer) -> None:
-    """Write an item."""
+    """Write an item; a memory that is approved is so by the user of the request, who must be allowed to."""
     options = {} if body.ttl is None else {"ttl": body.ttl}
     namespace = _own(body.namespace, user)
-    value = _approved(body.value, user) if namespace[:1] == (MEMORIES,) else body.value
+    value, given = body.value, body.value.get("approval") if namespace[:1] == (MEMORIES,) else None
+    by, approval = user.approver(approved=given is not None), as_object(given)
+    if isinstance(given, dict):
+        value = {**value, "approval": {**approval, "by": by}}
     await user.tk.store.aput(namespace, body.key, value, body.index, **options)
 
 
@@ -93,36 +96,17 @@ async def namespaces(body: NamespacesBody, user: Reader) -> Response:
     prefix = replace_label(body.prefix, ME, user.owner.label) if body.prefix else None
     options = body.model_dump(exclude={"prefix"})
     listed = await user.tk.store.alist_namespaces(prefix=prefix, **options)
-    return answer({"namespaces": [_shown(one, user) for one in listed if not is_internal(one)]})
+    shown = [replace_label(labels, user.owner.label, ME) for labels in listed if not is_internal(labels)]
+    return answer({"namespaces": shown})
 
 
 def _own(labels: tuple[str, ...], user: GatewayUser) -> tuple[str, ...]:
-    """Return a namespace of the user.
-
-    Raises:
-        OwnerMismatchError: The gateway keeps its own items there; the store refuses those of others.
-    """
+    """Return a namespace of the user; those of the gateway are refused here, and those of others by the store."""
     named = replace_label(labels, ME, user.owner.label)
     if is_internal(named):
-        msg = "This namespace is the gateway's own."
-        raise OwnerMismatchError(msg)
+        raise OwnerMismatchError("This namespace is the gateway's own.")
     return named
 
 
-def _approved(value: dict[str, Any], user: GatewayUser) -> dict[str, Any]:
-    """Return a memory; one that says that it is approved is so by the user of the request, who must be allowed to.
-
-    Raises:
-        ScopeRequiredError: The user may not approve.
-    """
-    given = value.get("approval")
-    by = user.approver(approved=given is not None)
-    return {**value, "approval": {**given, "by": by}} if isinstance(given, dict) else value
-
-
-def _shown(labels: tuple[str, ...], user: GatewayUser) -> tuple[str, ...]:
-    return replace_label(labels, user.owner.label, ME)
-
-
 def _item(item: Any, user: GatewayUser) -> dict[str, Any]:
-    return {**item.dict(), "namespace": _shown(item.namespace, user)}
+    return {**item.dict(), "namespace": replace_label(item.namespace, user.owner.label, ME)}

@@ -111,13 +111,11 @@ async def search(body: SearchBody, user: User) -> Response:
             break
     if not is_sorted:
         found.sort(key=lambda one: str(getattr(one, by) if by else _updated_at(one)), reverse=descends)
-    limit = asyncio.Semaphore(_STATES_AT_ONCE)
-
-    async def shown(thread: Any) -> dict[str, Any]:
-        async with limit:
-            return await _thread(user, thread, body.select)
-
-    return answer(await asyncio.gather(*(shown(thread) for thread in found[body.offset : end])))
+    rows: list[dict[str, Any]] = []
+    for start in range(body.offset, min(end, len(found)), _STATES_AT_ONCE):
+        some = found[start : min(end, start + _STATES_AT_ONCE)]
+        rows += await asyncio.gather(*(_thread(user, thread, body.select) for thread in some))
+    return answer(rows)
 
 
 @router.post("/count")
@@ -186,11 +184,11 @@ async def show_state_at(thread_id: ThreadPath, body: StateAtBody, user: User) ->
     await user.find_checkpoint(thread_id, **keys)
     try:
         state = await user.state(thread_id, subgraphs=body.subgraphs, **keys)
+    except ThreadkeepError:
+        raise
     except ValueError as error:
-        if isinstance(error, ThreadkeepError):
-            raise
         raise checkpoint_not_found() from error  # there is no such subgraph
-    return answer(states.state_body(state, thread_id, body.select))
+    return answer(states.state_body(state, body.select))
 
 
 @router.post("/{thread_id}/state")
@@ -202,12 +200,12 @@ async def update_state(thread_id: ThreadPath, body: UpdateBody, user: User) -> R
     require_values(user.graph, body.values if isinstance(body.values, list) else [body.values], stored)
     try:
         written = await user.graph.aupdate_state(user.config(thread_id, **keys), body.values, as_node=body.as_node)
+    except ThreadkeepError:
+        raise
     except (InvalidUpdateError, TypeError, ValueError, KeyError) as error:
-        if isinstance(error, ThreadkeepError):
-            raise
         detail = f"The graph does not take these values, or has no such node ({type(error).__name__})."
         raise ProblemError(422, "input_invalid", detail) from error
-    named = states.checkpoint_body(written, thread_id)
+    named = states.checkpoint_body(written)
     return answer({"checkpoint": named, "configurable": named, "checkpoint_id": named and named["checkpoint_id"]})
 
 
@@ -220,12 +218,10 @@ async def list_history(thread_id: ThreadPath, user: User, limit: Page = 10, befo
 @router.post("/{thread_id}/history")
 async def search_history(thread_id: ThreadPath, body: StatesBody, user: User) -> Response:
     """List the states of a thread, newest first."""
-    await user.find_checkpoint(thread_id)
+    before = _before(body.before).keys(thread_id) if body.before else None
     within = {"checkpoint_ns": body.checkpoint.checkpoint_ns or ""} if body.checkpoint else {}
-    older = user.config(thread_id, **_before(body.before).keys(thread_id)) if body.before else None
-    config = user.config(thread_id, **within)
-    found = user.graph.aget_state_history(config, filter=body.metadata, before=older, limit=body.limit)
-    return answer([states.state_body(one, thread_id, body.select) async for one in found])
+    found = user.history(thread_id, limit=body.limit, before=before, metadata=body.metadata, **within)
+    return answer([states.state_body(state, body.select) async for state in found])
 
 
 def _before(before: CheckpointBody | str | dict[str, Any]) -> CheckpointBody:

@@ -314,9 +314,7 @@ async def show_history(
     before: Annotated[str | None, Query(max_length=100)] = None,
 ) -> HistoryBody:
     """Return the checkpoints of a thread, newest first; *before*: only those older than this checkpoint."""
-    await user.find_checkpoint(thread_id)
-    older = user.config(thread_id, checkpoint_id=before) if before else None
-    states = user.graph.aget_state_history(user.config(thread_id), before=older, limit=limit)
+    states = user.history(thread_id, limit=limit, before={"checkpoint_id": before} if before else None)
     return HistoryBody(checkpoints=[_state(one) async for one in states])
 
 
