@@ -79,10 +79,8 @@ class GraphEvents(TurnEvents):
             yield f"messages/metadata{namespace}", {message.id: {"metadata": metadata}}
         before, is_chunk = self.partial.get(message.id), isinstance(message, BaseMessageChunk)
         whole = self.partial[message.id] = before + message if is_chunk and before is not None else message
-        if is_chunk:
-            yield f"messages/partial{namespace}", [message_chunk_to_message(whole)]
-        else:
-            yield f"messages/complete{namespace}", [whole]
+        kind, shown = ("partial", message_chunk_to_message(whole)) if is_chunk else ("complete", whole)
+        yield f"messages/{kind}{namespace}", [shown]
 
 
 def error_body(error: Exception) -> dict[str, str]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, Field
 
-from threadkeep.errors import RunNotFoundError
+from threadkeep.errors import InvalidInputError, RunNotFoundError
 from threadkeep.gateway.bodies import ID_CHARACTERS, as_object
 from threadkeep.gateway.events import HEARTBEAT, encode_event, encode_json
 from threadkeep.gateway.idempotency import body_key
@@ -23,6 +24,7 @@ from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error
 from threadkeep.gateway.langgraph_api.states import Names, Offset, Page, answer, selected
 from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, event_number
 from threadkeep.ids import new_id
+from threadkeep.models.langchain import question_and_messages
 
 router = APIRouter()
 of_thread = APIRouter(prefix="/threads/{thread_id}/runs")
@@ -136,15 +138,12 @@ for _part in (of_thread, of_run):
 
 
 def _question(given: Any) -> str | None:
-    """Return the text of the newest message of an input; the first one of a thread gives it its title."""
-    last = as_object(given).get("messages")
-    if isinstance(last, list):
-        last = cast("list[Any]", last)[-1] if last else None
-    content = as_object(last).get("content", last)
-    if isinstance(content, list):
-        parts = map(as_object, cast("list[Any]", content))
-        content = " ".join(str(part.get("text", "")) for part in parts if part)
-    return content if isinstance(content, str) else None
+    """Return the text of the user's newest message in an input; the first one of a thread gives it its title."""
+    messages: Any = as_object(given).get("messages")
+    alone = as_object(messages)
+    with suppress(InvalidInputError):  # the graph may keep other things under the name
+        return question_and_messages([alone] if alone else messages)[0]
+    return None
 
 
 def _events(
