@@ -140,7 +140,7 @@ class TestAnswers:
 
         assert "Said: No, Bob is my former husband." in episodes(tk)
 
-    @pytest.mark.parametrize("answer", ["yes", "approve", {"approved": True}, {"decisions": [{"type": "approve"}]}, 7])
+    @pytest.mark.parametrize("answer", ["yes", "approve", {"decision": HOME}, {"decisions": [{"type": "approve"}]}, 7])
     def test_a_decision_alone_teaches_nothing(self, tk: threadkeep.Threadkeep, answer: Any):
         agent = agent_of(tk, tk.checkpointer, asking("May I?"), "Done.")
         config = tk.config(user_id=ANA, thread_id="1")
