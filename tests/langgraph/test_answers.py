@@ -161,6 +161,55 @@ class TestAnswers:
 
         assert {one.text for one in await tk.memories.list(owner=ANA, kind="semantic")} == {HOME, WORK}
 
+    def test_an_answer_of_a_turn_without_a_reply_is_learnt_with_the_next_one(
+        self, tk: threadkeep.Threadkeep, saver: Any
+    ):
+        """The model fails after the answer, and the user writes on."""
+        agent = agent_of(tk, saver, asking("Where?"), RuntimeError("down"), "Thanks.", "Hello.")
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("My cat is called Minka."), config)
+        with pytest.raises(RuntimeError, match="down"):
+            agent.invoke(Command(resume=HOME), config)
+
+        agent.invoke(said(WORK), config)
+
+        assert facts(tk) == {"My cat is called Minka.", HOME, WORK}
+
+    def test_what_the_user_writes_after_an_answer_is_newer(self, tk: threadkeep.Threadkeep):
+        agent = agent_of(tk, tk.checkpointer, asking("Where?"), RuntimeError("down"), "Thanks.")
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("Help me with a form."), config)
+        with pytest.raises(RuntimeError, match="down"):
+            agent.invoke(Command(resume="I live in Graz."), config)
+
+        agent.invoke(said("I live in Oslo."), config)
+
+        tk.sync.drain()
+        recall = tk.sync.recall("Where do I live?", owner=ANA)
+        assert next(one.memory.text for one in recall.memories if not one.earlier) == "I live in Oslo."
+
+    def test_a_failing_tool_that_is_tried_again_leaves_the_answer(self, tk: threadkeep.Threadkeep, saver: Any):
+        failures = [RuntimeError("down")]
+
+        @tool
+        def ask_and_look_up(question: str) -> str:
+            """Ask the user."""
+            answer = str(interrupt(question))
+            if failures:
+                raise failures.pop()
+            return answer
+
+        model = ScriptedModel(replies=[calling("ask_and_look_up", question="Where?"), "Thanks."])
+        agent: Any = create_agent(model, [ask_and_look_up], middleware=[tk.middleware()], checkpointer=saver)
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("Help me with a form."), config)
+        with pytest.raises(RuntimeError, match="down"):
+            agent.invoke(Command(resume=HOME), config)
+
+        agent.invoke(None, config)
+
+        assert facts(tk) == {HOME}
+
 
 class TestGoBack:
     def test_another_answer_at_the_same_place_is_learnt(self, tk: threadkeep.Threadkeep):
@@ -217,6 +266,21 @@ class TestNotLearnt:
 
         assert facts(tk) == set()
         assert facts(tk, "eve@x.org") == set()
+
+    @pytest.mark.parametrize("refusal", ["words", "memory"])
+    def test_answers_of_an_unfinished_turn_that_was_not_to_be_remembered(
+        self, tk: threadkeep.Threadkeep, saver: Any, refusal: str
+    ):
+        agent = agent_of(tk, saver, asking("Where?"), RuntimeError("down"), "Thanks.")
+        config = tk.config(user_id=ANA, thread_id="1")
+        first = "Help me." if refusal == "memory" else "Don't write this down. Help me."
+        agent.invoke(said(first), tk.config(user_id=ANA, thread_id="1", memory=refusal != "memory"))
+        with pytest.raises(RuntimeError, match="down"):
+            agent.invoke(Command(resume=HOME), config)
+
+        agent.invoke(said(WORK), config)
+
+        assert facts(tk) == {WORK}
 
     def test_what_another_agent_answers_in_a_turn_of_its_own(self, tk: threadkeep.Threadkeep, saver: Any):
         """As what it says: a proposal, and never the user's word."""

@@ -146,6 +146,7 @@ class CaptureService:
         without_memory: bool = False,
         imported: ImportedTurns | None = None,
         answers: Sequence[Message] = (),
+        overdue: Sequence[Message] = (),
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -168,6 +169,7 @@ class CaptureService:
             without_memory: Whether the newest turn is without memory: it is only marked as seen.
             imported: When the turns took place, and whether they are asked about; ``None``: they take place now.
             answers: What the user answered to questions of the newest turn's run, which no message says.
+            overdue: The same of the turn before, which ended without a reply; it is learnt with the newest turn.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -194,7 +196,7 @@ class CaptureService:
                         messages,
                         owner=owner,
                         thread_id=thread_id,
-                        newest=NewestTurn(recalled, given, imported, without_memory, answers),
+                        newest=NewestTurn(recalled, given, imported, without_memory, answers, overdue),
                         begun=begun,
                         epoch=current,
                         lease=_Lease(until, None if mine else MAX_TAKEN),
@@ -276,7 +278,8 @@ class CaptureService:
         until = None if lease.most is not None and len(wanted) > lease.most else lease.until
         now = self._clock.now()
         moments = imported_moments(missing, imported) if imported else self._moments(len(missing), now=now)
-        texts = [one.text for one in (*[part for turn in missing for part in turn.messages], *newest.answers)]
+        said = (*[part for turn in missing for part in turn.messages], *newest.answers, *newest.overdue)
+        texts = [one.text for one in said]
         much = sum(map(len, texts)) > _INLINE_CHARACTERS
         played = await off_loop_if(much, played_turns, messages, missing)
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again

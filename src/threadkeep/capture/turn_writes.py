@@ -42,6 +42,7 @@ class NewestTurn:
         imported: When imported turns took place, and whether they are asked about.
         without_memory: Whether nothing is learnt from it.
         answers: What the user answered to questions of its run, oldest first; the thread does not show it as theirs.
+        overdue: The same of the turn before, which ended without a reply.
     """
 
     texts: Sequence[str] = ()
@@ -49,6 +50,7 @@ class NewestTurn:
     imported: ImportedTurns | None = None
     without_memory: bool = False
     answers: Sequence[Message] = ()
+    overdue: Sequence[Message] = ()
 
 
 def turn_puts(
@@ -72,7 +74,7 @@ def turn_puts(
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         before = newest if turn is turns[-1] else NewestTurn()
-        messages = _with_answers(turn, before.answers, learnt=turn.said in found.known)
+        messages = _with_answers(turn, before, learnt=turn.said in found.known)
         record = pending(
             turn if messages is turn.messages else replace(turn, messages=messages),
             thread_id=thread_id,
@@ -93,7 +95,12 @@ def turn_puts(
         without_memory = turn.turn_id in uses and uses[turn.turn_id] is None
         if without_memory or turn.turn_id not in uses:
             record = done(record, (), rejected=[WITHOUT_MEMORY] if without_memory else ())
-        elif any(map(unwanted, [one.text for one in (*turn.messages, *before.answers) if one.role in INPUT_ROLES])):
+        elif any(
+            map(
+                unwanted,
+                [one.text for one in (*turn.messages, *before.answers, *before.overdue) if one.role in INPUT_ROLES],
+            )
+        ):
             record = done(record, (), rejected=[NOT_WANTED])
         left = [
             put_of(record, owner, due_at=due_at, expect="absent"),
@@ -111,13 +118,13 @@ def turn_puts(
     return [*puts.values()]
 
 
-def _with_answers(turn: SpokenTurn, answers: Sequence[Message], *, learnt: bool) -> tuple[Message, ...]:
-    """Return the messages of *turn* with the user's *answers* before the last reply; not what was *learnt* already."""
-    if not answers:
-        return turn.messages
+def _with_answers(turn: SpokenTurn, known: NewestTurn, *, learnt: bool) -> tuple[Message, ...]:
+    """Return the messages of *turn* with the user's answers in the order said; not what was *learnt* already."""
+    if not known.answers:
+        return (*known.overdue, *turn.messages) if known.overdue else turn.messages
     said = [one for one in turn.messages if not learnt or one.role not in INPUT_ROLES]
     place = len(said) - 1 if said and said[-1].role == "assistant" else len(said)
-    return (*said[:place], *answers, *said[place:])
+    return (*known.overdue, *said[:place], *known.answers, *said[place:])
 
 
 def imported_moments(turns: Sequence[SpokenTurn], imported: ImportedTurns) -> list[datetime]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.types import RESUME
 from langgraph.types import Command
 
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.ids import MessageId
 from threadkeep.langgraph.identity import USER_KEYS, is_root
 from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message, Role
+from threadkeep.text.refusals import unwanted
 from threadkeep.text.tokenizing import unspaced
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def answers_of_input(inputs: object) -> list[str]:
     return [*_texts(inputs.resume)] if isinstance(inputs, Command) else []
 
 
-def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) -> list[str]:
-    """Return the texts that earlier runs of the thread's newest turn answered with, oldest first; from any thread.
+def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any], *, turns: int) -> list[str]:
+    """Return the texts that earlier runs of the thread's newest *turns* answered with, oldest first; from any thread.
 
     The checkpoint that follows an answer names the user of the run and whether it had memory. Of several answers to one
     task, only the last is surely of that run: in the thread of another checkpointer, the others may be those of a user
@@ -52,7 +54,7 @@ def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) 
     followed: dict[tuple[str, str], CheckpointTuple] = {}
     texts: list[str] = []
     ours = isinstance(saver, ThreadkeepCheckpointer)
-    for one in _of_newest_turn([*saver.list(place, limit=_CHECKPOINTS_READ)]):
+    for one in _of_newest_turns([*saver.list(place, limit=_CHECKPOINTS_READ)], turns):
         namespace = _value_in(one.config, "checkpoint_ns")
         then = followed.get((namespace, _value_in(one.config, "checkpoint_id")))
         followed.setdefault((namespace, _value_in(one.parent_config, "checkpoint_id")), one)
@@ -61,23 +63,62 @@ def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any]) 
     return texts
 
 
-def answer_messages(texts: Iterable[str], messages: PlainMessages) -> tuple[Message, ...]:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the user answered, oldest first.
+
+    Attributes:
+        newest: To questions of the newest turn's runs.
+        overdue: To questions of the turn before, which ended without a reply.
+    """
+
+    newest: tuple[Message, ...] = ()
+    overdue: tuple[Message, ...] = ()
+
+
+NO_ANSWERS: Final = Answers()
+
+
+def follows_unfinished_turn(messages: PlainMessages) -> bool:
+    """Return whether the turn before the newest one ended after a tool, without a reply."""
+    newest = messages.newest_human[0]
+    return newest > 0 and isinstance(messages.given[newest - 1], ToolMessage)
+
+
+def answers_from(texts: Iterable[str], messages: PlainMessages, *, resumed: bool) -> Answers:
     """Return *texts* as messages of the one who began the turn, each once, without those that such a message has in it.
 
     One word is a choice, and no statement. A result of a tool that contains the answer tells where the thread has it.
+
+    Args:
+        texts: The texts, oldest first.
+        messages: The thread's.
+        resumed: Whether the newest turn's run was asked; otherwise only answers of an unfinished turn before it count.
     """
-    start = max(0, messages.newest_human[0])
-    begun_by_agent = any(one.role == "agent" for one in messages[start : start + 1])  # which answers over A2A, too
-    role: Role = "agent" if begun_by_agent else "user"
     said = [one for one in messages if one.role in INPUT_ROLES]
-    results = [one for one in messages[start:] if one.role == "tool"]
-    answers: dict[str, Message] = {}
-    for text in texts:
-        if (len(text.split()) > 1 or unspaced(text)) and not any(text in one.text for one in said):
-            shown = next((one.message_id for one in results if text in one.text), None)
-            answers.pop(text, None)
-            answers[text] = Message(role, text, MessageId(shown) if shown else None)
-    return tuple(answers.values())[-_MOST:]
+    wanted = dict.fromkeys(
+        text
+        for text in texts
+        if (len(text.split()) > 1 or unspaced(text)) and not any(text in one.text for one in said)
+    )
+    newest = messages.newest_human[0]
+    overdue: tuple[Message, ...] = ()
+    if follows_unfinished_turn(messages):
+        begin = next((place for place in range(newest - 1, 0, -1) if messages[place].role in INPUT_ROLES), 0)
+        before = messages[begin:newest]
+        if all(one.memory and not (one.role in INPUT_ROLES and unwanted(one.text)) for one in before):
+            overdue = tuple(one for one in _as_messages(wanted, before) if one.message_id)
+    late = {one.text for one in overdue}
+    answered = [text for text in wanted if text not in late] if resumed else []
+    return Answers(_as_messages(answered, messages[max(0, newest) :]), overdue)
+
+
+def _as_messages(texts: Iterable[str], turn: Sequence[Message]) -> tuple[Message, ...]:
+    begun_by_agent = any(one.role == "agent" for one in turn[:1])  # which answers over A2A, too
+    role: Role = "agent" if begun_by_agent else "user"
+    results = [one for one in turn if one.role == "tool"]
+    shown_in = {text: next((one.message_id for one in results if text in one.text), None) for text in texts}
+    return tuple([Message(role, text, message_id) for text, message_id in shown_in.items()][-_MOST:])
 
 
 def _texts(answer: object) -> Iterator[str]:
@@ -102,8 +143,8 @@ def _message_of(decision: object) -> object:
     return cast("Mapping[str, object]", decision).get("message") if isinstance(decision, Mapping) else None
 
 
-def _of_newest_turn(found: Sequence[CheckpointTuple]) -> Iterator[CheckpointTuple]:
-    """Return those of *found*, newest first, that follow the newest turn's input on the way to the newest one."""
+def _of_newest_turns(found: Sequence[CheckpointTuple], turns: int) -> Iterator[CheckpointTuple]:
+    """Return those of *found*, newest first, that follow the inputs of the newest *turns* on the way to the newest."""
     parent: str | None = None
     for one in found:
         if is_root(one):
@@ -111,7 +152,8 @@ def _of_newest_turn(found: Sequence[CheckpointTuple]) -> Iterator[CheckpointTupl
                 continue
             parent = _value_in(one.parent_config, "checkpoint_id")
         yield one
-        if is_root(one) and dict(one.metadata).get("source") == "input":
+        turns -= is_root(one) and dict(one.metadata).get("source") == "input"
+        if not turns:
             break
 
 

@@ -24,7 +24,14 @@ from threadkeep.errors import (
     StorageError,
 )
 from threadkeep.ids import ThreadId
-from threadkeep.langgraph.answers import answer_messages, answers_of_input, earlier_answers
+from threadkeep.langgraph.answers import (
+    NO_ANSWERS,
+    Answers,
+    answers_from,
+    answers_of_input,
+    earlier_answers,
+    follows_unfinished_turn,
+)
 from threadkeep.langgraph.history import mark_of_newest_turn, positions_without_memory
 from threadkeep.langgraph.identity import (
     Participants,
@@ -100,10 +107,11 @@ class LearningMiddleware(ThreadkeepMiddleware):
         question, run = messages.newest_human[2], current_run()
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
         unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
-        if run is None or isinstance(run.root.inputs, Mapping):
-            recording = self._record(turn, shown(), seen, run, unbound, noting)
+        inputs: Any = {} if run is None else run.root.inputs
+        if not isinstance(inputs, Mapping) or follows_unfinished_turn(messages):
+            recording = self._record_answered(turn, messages, shown, config, inputs, seen, run, unbound, noting)
         else:
-            recording = self._record_resumed(turn, messages, shown, config, run.root.inputs, seen, run, unbound, noting)
+            recording = self._record(turn, shown(), seen, run, unbound, noting)
         if self._experience is None:
             return recording
         newest = state["messages"][-_WORK_READ:]
@@ -160,7 +168,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
         return replied_to(messages, start) if trusted else messages[start:]
 
-    async def _record_resumed(
+    async def _record_answered(
         self,
         turn: TurnContext,
         messages: PlainMessages,
@@ -168,22 +176,28 @@ class LearningMiddleware(ThreadkeepMiddleware):
         config: Any,
         inputs: Any,
         seen: RecalledTurn | None,
-        run: CurrentRun,
+        run: CurrentRun | None,
         *about: Any,
     ) -> Receipt:
-        """Record a turn that went on after a question, with the answers; *about* is passed to :meth:`_record`."""
+        """Record, with answers, a turn that went on after a question, or that follows one which ended without a reply.
+
+        *about* is passed to :meth:`_record`.
+        """
         saver = saver_with_input(messages, run, config)
         mine = shown() if saver is None else shown(given=await self._count_input(saver, turn))
-        texts = [*await self._earlier_answers(config), *answers_of_input(inputs)]
-        return await self._record(turn, mine, seen, run, *about, answers=answer_messages(texts, messages))
+        earlier = await self._earlier_answers(config, turns=1 + follows_unfinished_turn(messages))
+        answers = answers_from([*earlier, *answers_of_input(inputs)], messages, resumed=not isinstance(inputs, Mapping))
+        return await self._record(turn, mine, seen, run, *about, answers=answers)
 
-    async def _earlier_answers(self, config: Any) -> list[str]:
-        """Return what earlier runs of the turn answered; nothing where that cannot be read."""
+    async def _earlier_answers(self, config: Any, *, turns: int) -> list[str]:
+        """Return what earlier runs of the newest *turns* answered; nothing where that cannot be read."""
         app, saver = self._tk.app, saver_of(config)
+        if saver is None:
+            return []
         try:
-            reading = asyncio.to_thread(earlier_answers, saver, config) if saver is not None else None
-            return await app.timeout_budget.wait(reading, timeout=self._timeout) if reading is not None else []
-        except (NotImplementedError, StorageError, TimeoutError) as error:  # the newest answer is known
+            reading = asyncio.to_thread(earlier_answers, saver, config, turns=turns)
+            return await app.timeout_budget.wait(reading, timeout=self._timeout)
+        except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way; the newest answer is known
             app.telemetry.degraded("capture.input", error)
             return []
 
@@ -207,7 +221,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         note_of: Callable[[Services], TurnNote | None],
         *,
         without_memory: bool = False,
-        answers: Sequence[Message] = (),
+        answers: Answers = NO_ANSWERS,
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
 
@@ -237,7 +251,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 later=at_the_end if run else None,
                 note=note if together else None,
                 without_memory=without_memory,
-                answers=answers,
+                answers=answers.newest,
+                overdue=answers.overdue,
             )
             try:
                 return await until_available(recorded, app.threads.timeout)
