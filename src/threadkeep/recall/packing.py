@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import compress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
-from threadkeep.arguments import checked_count
+from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.search.conversations import LABEL
@@ -302,8 +302,14 @@ def check_bounds(**bounds: int | None) -> None:
         InvalidInputError: One of them is negative, or no whole number.
     """
     for name, bound in bounds.items():
-        if bound is not None:
-            checked_count(bound, name)
+        if bound is None:
+            continue
+        if not isinstance(bound, SupportsIndex):
+            msg = f"{name} must be a whole number, got {type(bound).__name__}."
+            raise InvalidInputError(msg, name=name)
+        if bound < 0:
+            msg = f"{name} must be 0 or more, got {bound}."
+            raise InvalidInputError(msg, name=name)
 
 
 class ContextPacker:
