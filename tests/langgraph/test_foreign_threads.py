@@ -106,6 +106,27 @@ async def test_several_messages_before_a_question_are_learnt(tk: threadkeep.Thre
     assert facts(tk, "bob") == []
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_message_without_a_reply_is_learnt_with_the_next_one(tk: threadkeep.Threadkeep, asynchronous: bool):
+    """The model fails, and the user writes on; attempts of another user in between are not the user's."""
+    saver = InMemorySaver()
+    model = ScriptedModel(replies=[RuntimeError("down"), RuntimeError("down"), "Noted."])
+    agent: Any = create_agent(model, [], middleware=[tk.middleware()], checkpointer=saver)
+
+    async def say(user: str, text: str, error: type[Exception] | None) -> None:
+        given, config = {"messages": [("user", text)]}, tk.config(user_id=user, thread_id="1")
+        with pytest.raises(error) if error else nullcontext():
+            await agent.ainvoke(given, config) if asynchronous else agent.invoke(given, config)
+
+    await say("ana", "I live in Lisbon.", RuntimeError)
+    await say("bob", "I own a red car.", OwnerMismatchError)
+    await say("ana", "I work at Acme.", RuntimeError)
+    await say("ana", "I like tea.", None)
+
+    assert facts(tk, "ana") == ["I like tea.", "I live in Lisbon.", "I work at Acme."]
+    assert facts(tk, "bob") == []
+
+
 def test_its_owner_continues_it(tk: threadkeep.Threadkeep):
     """What was said before is theirs, so it is learnt, too."""
     saver = InMemorySaver()

@@ -16,15 +16,16 @@ from langgraph.checkpoint.serde.types import RESUME
 from langgraph.types import Command
 
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.langgraph.identity import USER_KEYS, is_root
+from threadkeep.langgraph.identity import is_root, names_owner, saver_of
 from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message, Role
 from threadkeep.text.refusals import unwanted
 from threadkeep.text.tokenizing import unspaced
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+    from langgraph.checkpoint.base import CheckpointTuple
 
+    from threadkeep.identity import Owner
     from threadkeep.models.langchain import PlainMessages
 
 _CHECKPOINTS_READ: Final = 100
@@ -41,13 +42,16 @@ def answers_of_input(inputs: object) -> list[str]:
     return [*_texts(inputs.resume)] if isinstance(inputs, Command) else []
 
 
-def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any], *, turns: int) -> list[str]:
+def earlier_answers(owner: Owner, config: Mapping[str, Any], *, turns: int) -> list[str]:
     """Return the texts that earlier runs of the thread's newest *turns* answered with, oldest first; from any thread.
 
     The checkpoint that follows an answer names the user of the run and whether it had memory. Of several answers to one
     task, only the last is surely of that run: in the thread of another checkpointer, the others may be those of a user
     who was refused.
     """
+    saver = saver_of(config)
+    if saver is None:
+        return []
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     dropped = ("checkpoint_ns", "checkpoint_id", "checkpoint_map")
     place: RunnableConfig = {"configurable": {key: one for key, one in configurable.items() if key not in dropped}}
@@ -58,7 +62,7 @@ def earlier_answers(saver: BaseCheckpointSaver[Any], config: Mapping[str, Any], 
         namespace = _value_in(one.config, "checkpoint_ns")
         then = followed.get((namespace, _value_in(one.config, "checkpoint_id")))
         followed.setdefault((namespace, _value_in(one.parent_config, "checkpoint_id")), one)
-        if then is not None and _had_memory(then, configurable, ours=ours):
+        if then is not None and not _is_off(then) and (ours or names_owner(then, owner)):
             texts[:0] = [text for answers in _answered_at(one) for text in _texts(answers if ours else answers[-1:])]
     return texts
 
@@ -164,14 +168,8 @@ def _answered_at(one: CheckpointTuple) -> Iterator[list[object]]:
             yield cast("list[object]", value)
 
 
-def _had_memory(one: CheckpointTuple, configurable: Mapping[str, Any], *, ours: bool) -> bool:
-    """Return whether a checkpoint is of a run of the same user with memory; in *our* threads all are of one user."""
-    metadata: Mapping[str, Any] = dict(one.metadata)
-    if metadata.get(MEMORY_KEY) == MemorySwitch.OFF.value:
-        return False
-    users = [(metadata.get(name), configurable.get(name)) for name in USER_KEYS]
-    named = [theirs == own for theirs, own in users if theirs and own]
-    return ours or (bool(named) and all(named))
+def _is_off(one: CheckpointTuple) -> bool:
+    return dict(one.metadata).get(MEMORY_KEY) == MemorySwitch.OFF.value
 
 
 def _value_in(config: Mapping[str, Any] | None, name: str) -> str:

@@ -259,6 +259,14 @@ def _named_later(found: Sequence[CheckpointTuple], key: str) -> NamedOwner:
     return NamedOwner(_oldest([_name_in(one, key) for one in found]), begun=False, continued=inputs > 1)
 
 
+def names_owner(one: CheckpointTuple, owner: Owner) -> bool:
+    """Return whether the metadata of a checkpoint name *owner* as the user of its run; not for use under a server."""
+    user_id, label = (dict(one.metadata).get(key) for key in USER_KEYS)
+    if label is None:
+        return user_id == owner.user_id and not owner.tenant
+    return label == owner.label and user_id in (None, owner.user_id)
+
+
 def _name_in(one: CheckpointTuple, key: str) -> str:
     return str(dict(one.metadata).get(key) or "")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from langchain.agents.middleware.types import ModelRequest
 from langgraph.config import get_config
@@ -45,6 +45,7 @@ from threadkeep.langgraph.identity import (
     written_by_a_model,
 )
 from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, ThreadkeepMiddleware, TurnContext
+from threadkeep.langgraph.unanswered import own_unanswered, question_after_another
 from threadkeep.models.base import is_memory_off, replied_to
 from threadkeep.models.langchain import (
     PlainMessages,
@@ -65,6 +66,9 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.langgraph.middleware import TurnContext
     from threadkeep.models.base import Message, WorkStep
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _WORK_READ: Final = 200
 """So many of the newest messages are read for what a turn taught an agent: the turn, and the one before it."""
@@ -108,8 +112,9 @@ class LearningMiddleware(ThreadkeepMiddleware):
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
         unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
         inputs: Any = {} if run is None else run.root.inputs
-        if not isinstance(inputs, Mapping) or follows_unfinished_turn(messages):
-            recording = self._record_answered(turn, messages, shown, config, inputs, seen, run, unbound, noting)
+        after_unanswered = foreign_saver(config) is not None and question_after_another(messages) > 0
+        if not isinstance(inputs, Mapping) or after_unanswered or follows_unfinished_turn(messages):
+            recording = self._record_with_checkpoints(turn, messages, shown, config, inputs, seen, run, unbound, noting)
         else:
             recording = self._record(turn, shown(), seen, run, unbound, noting)
         if self._experience is None:
@@ -156,19 +161,27 @@ class LearningMiddleware(ThreadkeepMiddleware):
         return True
 
     def _shown(
-        self, turn: TurnContext, messages: PlainMessages, run: CurrentRun | None, config: Any, *, given: int = 0
+        self,
+        turn: TurnContext,
+        messages: PlainMessages,
+        run: CurrentRun | None,
+        config: Any,
+        *,
+        given: int = 0,
+        own: Collection[str] = (),
     ) -> Sequence[Message]:
         """Return those of the thread's messages that are the owner's.
 
-        *given* is how many the run was given that asked the question which *run* answers; 0: it answers none.
+        *given* is how many the run was given that asked the question which *run* answers; 0: it answers none. *own* are
+        the ids of messages without a reply that are known to be the owner's.
         """
         trusted = self._vouched.get((turn.owner, turn.thread_id or ""), True)  # else earlier messages may be another's
         if trusted and foreign_saver(config) is None:
             return messages
         start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
-        return replied_to(messages, start) if trusted else messages[start:]
+        return replied_to(messages, start, own) if trusted else messages[start:]
 
-    async def _record_answered(
+    async def _record_with_checkpoints(
         self,
         turn: TurnContext,
         messages: PlainMessages,
@@ -179,27 +192,35 @@ class LearningMiddleware(ThreadkeepMiddleware):
         run: CurrentRun | None,
         *about: Any,
     ) -> Receipt:
-        """Record, with answers, a turn that went on after a question, or that follows one which ended without a reply.
+        """Record a turn with what the checkpoints tell: answers to questions, and who wrote messages without a reply.
 
         *about* is passed to :meth:`_record`.
         """
         saver = saver_with_input(messages, run, config)
-        mine = shown() if saver is None else shown(given=await self._count_input(saver, turn))
-        earlier = await self._earlier_answers(config, turns=1 + follows_unfinished_turn(messages))
-        answers = answers_from([*earlier, *answers_of_input(inputs)], messages, resumed=not isinstance(inputs, Mapping))
-        return await self._record(turn, mine, seen, run, *about, answers=answers)
+        given = 0 if saver is None else await self._count_input(saver, turn)
+        own, earlier = None, None
+        if foreign_saver(config) is not None and question_after_another(messages):
+            own = await self._read(config, own_unanswered, messages, turn.owner, config)
+        resumed, unfinished = not isinstance(inputs, Mapping), follows_unfinished_turn(messages)
+        if resumed or unfinished:
+            earlier = await self._read(config, earlier_answers, turn.owner, config, turns=1 + unfinished)
+        answers = answers_from([*(earlier or ()), *answers_of_input(inputs)], messages, resumed=resumed)
+        return await self._record(turn, shown(given=given, own=own or ()), seen, run, *about, answers=answers)
 
-    async def _earlier_answers(self, config: Any, *, turns: int) -> list[str]:
-        """Return what earlier runs of the newest *turns* answered; nothing where that cannot be read."""
+    async def _read(self, config: Any, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Return what *read* tells of the checkpoints; ``None`` where they cannot be read, or name users by themselves.
+
+        Under a LangGraph server, clients write the metadata.
+        """
         app, saver = self._tk.app, saver_of(config)
-        if saver is None:
-            return []
+        if saver is None or (app.settings.under_langgraph_server and foreign_saver(config) is not None):
+            return None
         try:
-            reading = asyncio.to_thread(earlier_answers, saver, config, turns=turns)
+            reading = asyncio.to_thread(read, *args, **kwargs)
             return await app.timeout_budget.wait(reading, timeout=self._timeout)
-        except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way; the newest answer is known
+        except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way; what the run has is known
             app.telemetry.degraded("capture.input", error)
-            return []
+            return None
 
     async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: TurnContext) -> int:
         """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""

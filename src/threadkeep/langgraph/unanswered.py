@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from threadkeep.langgraph.history import answer_without_memory
-from threadkeep.langgraph.identity import USER_KEYS, count_user_messages, is_root, saver_of
+from threadkeep.langgraph.identity import USER_KEYS, count_user_messages, is_root, names_owner, saver_of
 from threadkeep.models.base import MEMORY_KEY, WITHOUT_MEMORY_KEY, MemorySwitch
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
+    from threadkeep.identity import Owner
     from threadkeep.models.langchain import PlainMessages
 
 _CHECKPOINTS_READ: Final = 100
@@ -64,6 +65,30 @@ def had_memory_sync(messages: Sequence[BaseMessage], newest: int, config: Mappin
     except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way
         _warn(error)
         return False
+
+
+def own_unanswered(messages: PlainMessages, owner: Owner, config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the ids of the messages right before the newest one, without a reply, that runs of *owner* brought.
+
+    In the thread of the application's checkpointer, others are attempts of users who were refused, perhaps. From any
+    thread.
+    """
+    saver, newest = saver_of(config), messages.newest_human[0]
+    first = newest
+    while first > 0 and _is_question(messages.given[first - 1]):
+        first -= 1
+    unanswered = frozenset([one.id for one in messages.given[first:newest] if one.id])
+    if saver is None or not unanswered:
+        return frozenset()
+    roots = {_id_in(one.config): one for one in _listed(saver, config) if is_root(one)}
+    held = {key: unanswered & _message_ids(one) for key, one in roots.items()}
+    own: set[str] = set()
+    others: set[str] = set()
+    for key, one in roots.items():
+        parent = _id_in(one.parent_config)
+        known = (not parent or parent in held) and names_owner(one, owner)
+        (own if known else others).update(held[key] - held.get(parent, frozenset()))
+    return frozenset(own - others)
 
 
 def marking(

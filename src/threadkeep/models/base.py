@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
@@ -196,11 +196,14 @@ class ImmediateEmbedder(Protocol):
         ...
 
 
-def replied_to(messages: Sequence[Message], start: int) -> list[Message]:
-    """Leave out inputs before *start* without a reply: another user's attempt that was refused leaves one there."""
+def replied_to(messages: Sequence[Message], start: int, own: Collection[str] = ()) -> list[Message]:
+    """Leave out inputs before *start* without a reply: another user's attempt that was refused leaves one there.
+
+    *own* are the ids of those that are the user's all the same.
+    """
     after = [*messages[1:], None]
     return [
         one
         for place, (one, then) in enumerate(zip(messages, after, strict=True))
-        if place >= start or one.role != "user" or then is None or then.role != "user"
+        if place >= start or one.role != "user" or then is None or then.role != "user" or one.message_id in own
     ]
