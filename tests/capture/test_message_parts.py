@@ -16,8 +16,6 @@ ONE_SENTENCE = [
     (("I live in", "Lisbon with my sister."), "I live in Lisbon with my sister."),
     (("I live in ", "Lisbon with my sister."), "I live in Lisbon with my sister."),
     (("I work at Acme", " as a nurse."), "I work at Acme as a nurse."),
-    (("Please remember that I ", "live in Lisbon with my sister."), "I live in Lisbon with my sister."),
-    (("My daughter ", "Mira starts school on Monday."), "My daughter Mira starts school on Monday."),
     (("I drink coffee", ", tea and cocoa."), "I drink coffee, tea and cocoa."),
     (("Ich wohne in", "Graz bei meiner Schwester."), "Ich wohne in Graz bei meiner Schwester."),
     (("Soy alérgica", "a los cacahuetes."), "Soy alérgica a los cacahuetes."),
@@ -30,8 +28,6 @@ SEVERAL = [
 LETTER_AND_REQUEST = [
     ("I own a boat called Nina and I live in Bergen", "translate this into German"),
     ("I own a boat called Nina and I live in Bergen", "is the applicant serious"),
-    ("I own a boat called Nina and I live in Bergen ", "Is the applicant serious?"),
-    ("translate this ", "I live in Bergen. I own a boat called Nina."),
     ("shorten the letter of my aunt", "i own a boat called Nina and i live in Bergen"),
 ]
 

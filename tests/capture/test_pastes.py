@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 
 import threadkeep
+from tests.capture.pasted_messages import KEPT, OWN_PARAGRAPHS, PASSING, REFUSED, TOLD
 from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.text.facts import statements
+from threadkeep.text.marks import Around, around_marks, with_fences_apart
 from threadkeep.text.quoted import pasted_paragraphs, quoted_attachment
 from threadkeep.text.sentences import sentences
 
@@ -80,6 +84,79 @@ class TestParagraphs:
     def test_one_paragraph_is_the_users(self):
         """Rules of its own find quotations there."""
         assert pasted_paragraphs(LETTER) == ()
+
+
+class TestOtherAuthors:
+    @pytest.mark.parametrize(("message", "own", "foreign"), KEPT)
+    async def test_own_words_beside_a_text_are_kept(
+        self, tk: threadkeep.Threadkeep, message: str, own: str, foreign: str
+    ):
+        """Where marks, or the user, say where the text ends; nothing of it becomes theirs."""
+        facts = await learnt(tk, message)
+
+        assert any(own in fact for fact in facts)
+        assert not any(foreign in fact for fact in facts)
+        assert {one.trust for one in await tk.memories.list(kind="semantic")} == {"user"}
+
+    @pytest.mark.parametrize(("message", "foreign"), REFUSED)
+    async def test_words_of_others_are_no_facts(self, tk: threadkeep.Threadkeep, message: str, foreign: str):
+        """Mails, chats, pages and what a few words ask about, in six languages."""
+        facts = await learnt(tk, message)
+
+        assert [fact for fact in facts if re.search(foreign, fact)] == []
+
+    @pytest.mark.parametrize(("message", "own"), OWN_PARAGRAPHS)
+    async def test_paragraphs_of_the_users_are_theirs(self, tk: threadkeep.Threadkeep, message: str, own: str):
+        """A request for a text, or for a language, points at none."""
+        assert any(own in fact for fact in await learnt(tk, message))
+
+    def test_users_are_brief_beside_a_text(self):
+        """Most of what lasts is kept there, more than elsewhere, and of remarks on the text hardly any."""
+        kept = [sentence for sentence in TOLD if statements(sentence, beside_text=True)]
+        elsewhere = [sentence for sentence in TOLD if statements(sentence)]
+        passing = [sentence for sentence in PASSING if statements(sentence, beside_text=True)]
+
+        assert len(kept) >= 0.8 * len(TOLD)
+        assert len(elsewhere) < 0.75 * len(TOLD)
+        assert len(passing) <= 0.05 * len(PASSING)
+
+
+class TestMarks:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ('Look.\n\n"I own a boat."\n\nI ski.', Around("Look.", "I ski.")),
+            ("Look.\n\n> I own a boat.\n>\n> I row.\n\nI ski.", Around("Look.", "I ski.")),
+            ("```\nx\n\ny\n```\nI ski.", Around("", "I ski.")),
+            ("Look.\n\n„Ich habe ein Boot.“", Around("Look.", "")),
+            ("Look.\n\nI ski.", None),
+            ('Look.\n\n"Come," she said. "Sit."\n\nI ski.', None),
+            ("Look.\n\n> I own a boat.\nI row.\n\nI ski.", None),
+            ("Ana wrote:\n> I own a boat.\n\nI ski.", None),
+            ("Look.\n\n> I own a boat.\n\nI ski.\n\nI row.", None),
+            ("Look.\n\n> I own a boat.\n\nI ski.\nBest,\nAna", None),
+            ("Look: Hi, I row.\n\n> I own a boat.\n\nI ski.", None),
+            ("```\nx\n```\nI row.\n```\ny\n```", None),
+            ('Look.\n\n"I own a boat."\n\n> I row.', None),
+            (">>> exit()\nI ski.", None),
+        ],
+    )
+    def test_words_around_one_text_are_returned(self, text: str, expected: Around | None):
+        """Its author may write marks, too, or go on behind them."""
+        assert around_marks(text) == expected
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("I ski. ```x = 1``` I row.", "I ski. \n```\nx = 1\n```\n I row."),
+            ("I ski. ```x\ny``` I row.", "I ski. \n```\nx\ny\n```\n I row."),
+            ("```py\nprint('```')\n```\nI row.", "```py\nprint('```')\n```\nI row."),
+            ("I ski.", "I ski."),
+        ],
+    )
+    def test_fences_stand_in_lines_of_their_own(self, text: str, expected: str):
+        """A fence that a line begins with ends at such a line only."""
+        assert with_fences_apart(text) == expected
 
 
 class TestSingleQuotes:

@@ -17,7 +17,7 @@ from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import ASKED, SAID, Speaker
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements
-from threadkeep.text.quoted import is_pasted
+from threadkeep.text.quoted import holds_text, is_pasted
 from threadkeep.text.redaction import MARK, redact
 from threadkeep.text.refusals import kept_part, unwanted
 from threadkeep.text.semantics import (
@@ -128,7 +128,7 @@ def own_clauses(text: str) -> Iterator[str]:
     for sentence in kept_sentences(text):
         if is_pasted(sentence, text):
             continue
-        for statement in statements(sentence):
+        for statement in statements(sentence, beside_text=holds_text(text)):
             yield statement.text
         stated = [clause for clause in clauses(sentence) if asserts(clause)]
         yield from stated

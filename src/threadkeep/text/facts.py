@@ -36,6 +36,12 @@ Source:
     ``python -m threadkeep_evals.keeping_fit``: of English sentences by people from whom nothing was learnt, about nine
     of ten that reach it are worth keeping, and three of four that are worth keeping reach it.
 """
+_LEAST_LOG_ODDS_BESIDE: Final = 0.75
+"""Beside another author's text users are brief: what they say of themselves there is who they are to it.
+
+Source:
+    Of 75 such statements in six languages 60 are kept with it, 45 with the odds for other messages; of 72 remarks 3 and 3.
+"""
 _LEAST_LOG_ODDS_AROUND: Final = 0.0
 """A part of a sentence is kept where the whole is as likely as not to be worth it.
 
@@ -223,28 +229,34 @@ _NOT_ASSERTED: Final = (_HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLA
 
 
 @lru_cache(maxsize=512)
-def statements(sentence: str) -> tuple[Statement, ...]:
+def statements(sentence: str, *, beside_text: bool = False) -> tuple[Statement, ...]:
     """Return what *sentence* says that lasts: the sentence itself, or those clauses that stand on their own.
 
     A greeting or ``remember that`` in front and a request at the end are cut off; what is left is a
     part of the person's own words.
+
+    Args:
+        sentence: In the person's own words.
+        beside_text: Whether it stands in a message that holds another author's text.
     """
+    least = _LEAST_LOG_ODDS_BESIDE if beside_text else _LEAST_LOG_ODDS
     text = _trimmed(plain(sentence))
     clauses = split_clauses(text)
     if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0].text)):
         return ()
     if _is_topic(text, plain(sentence)):
         return ()
-    standing = _worth_keeping(clauses) if len(clauses) > 1 else ()
+    standing = _worth_keeping(clauses, least) if len(clauses) > 1 else ()
     if standing and len(standing) == len(clauses):
         return () if _refused(straight(text)) else standing
-    if (score := _score(text)) >= MIN_SCORE:
+    if (score := _score(text, least)) >= MIN_SCORE:
         return (Statement(text, score),)
     if len(clauses) > 1:
-        return standing if standing and not _refused(straight(text)) and _is_nearly_kept(text) else ()
+        whole = beside_text or _is_nearly_kept(text)
+        return standing if standing and whole and not _refused(straight(text)) else ()
     said = _without_lead(plain(sentence))[0]
-    kept = _worth_keeping([Clause(part, part) for part in _first_and_own_part(said)])[:1]
-    return kept if kept and _is_nearly_kept(said) else ()
+    kept = _worth_keeping([Clause(part, part) for part in _first_and_own_part(said)], least)[:1]
+    return kept if kept and (beside_text or _is_nearly_kept(said)) else ()
 
 
 def _is_topic(text: str, sentence: str) -> bool:
@@ -258,8 +270,8 @@ def _is_topic(text: str, sentence: str) -> bool:
 _text_of: Final[Callable[[Clause], str]] = attrgetter("text")
 
 
-def _worth_keeping(parts: Iterable[Clause]) -> tuple[Statement, ...]:
-    return tuple(Statement(part.text, score) for part in parts if (score := _score(part.whole)) >= MIN_SCORE)
+def _worth_keeping(parts: Iterable[Clause], least: float) -> tuple[Statement, ...]:
+    return tuple(Statement(part.text, score) for part in parts if (score := _score(part.whole, least)) >= MIN_SCORE)
 
 
 def _is_nearly_kept(text: str) -> bool:
@@ -325,8 +337,8 @@ _SETTING: Final = re.compile(
 _VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I've|My|my|We|we|We've|we've|Our|our)\b)")
 
 
-def _score(text: str) -> float:
-    """Return how much *text* says that lasts; 0 where it is not a statement of the person that is worth keeping."""
+def _score(text: str, least: float) -> float:
+    """Return how much *text* says that lasts; 0 where it is no statement of the person with odds of *least* or more."""
     said = _spelt_out(text)
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
@@ -341,7 +353,7 @@ def _score(text: str) -> float:
     odds = log_odds(text, by_rules)
     if by_rules >= _KNOWN_WORDING and odds >= _LEAST_LOG_ODDS_SHORT and len(said.split()) <= _SHORT:
         return by_rules
-    return max(MIN_SCORE + odds - _LEAST_LOG_ODDS, 0.0)
+    return max(MIN_SCORE + odds - least, 0.0)
 
 
 def score_by_rules(text: str) -> float:
@@ -404,7 +416,7 @@ _COLON: Final = re.compile(r":(?!\d)")
 _OWN_WORDS: Final = re.compile(
     r"(?i)\b(?:i|me|my|mine|we|us|our|ich|mir|mich|meine?[rmns]?|wir|unsere?[rmns]?|je|j'|moi|mon|ma|mes|nous|notre|nos|yo|mis?|nosotros|eu|meus?|minhas?|nós|nossos?|nossas?|io|mi[oae]|miei)\b"
 )
-_OWN_SUBJECT: Final = re.compile(r", (?=(?:I|I'm|I've|my|we|we're|we've|our)\b)")
+_OWN_SUBJECT: Final = re.compile(r", (?=(?:I|I'm|I've|my|we|we're|we've|our|ich bin|wir sind|je suis|soy|sou|sono)\b)")
 
 
 def _first_and_own_part(text: str) -> list[str]:

@@ -173,6 +173,10 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
     for score, pattern in (
         (
             3.0,
+            r"^(?:i|we)(?:'ve| have) (?:\w+ )?(?:been|lived|worked) (?:in|at|with|for) (?:this|the|that|my|our|an?) (?:\w+ ){0,2}(?:flat|house|apartment|building|town|city|village|street|neighbou?rhood|country|job|company|firm|team|place|role|department|trade|business|industry|club|band|choir)\b.{0,40}\b(?:since|for)\b",
+        ),
+        (
+            3.0,
             r"^(?:my (?:full |first |last |real |middle )?name(?: is|'s)|i(?:'m| am) called|(?:people|everyone|friends) calls? me|i go by)\b",
         ),
         (
@@ -214,6 +218,10 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         (
             2.2,
             r"^i (?:now |currently |also |usually |mostly |mainly |always |still |only |primarily |generally )*(?:use|manage|lead|run (?!the\b|this\b|it\b|into\b)|own|teach|coach|study|speak|play|drive|ride|volunteer|commute|cook|bake|train|sleep|wake|maintain|develop|write|paint|read (?!this|that|the)|collect|grow|practi[sc]e|wear|eat|drink|follow|support|report to|specialize|specialise|freelance|consult|program|code|sing|dance|swim|hike|climb|garden|travel|fly|attend|belong|suffer|take|watch|listen|earn|make \d|weigh|rent|share|go to)\b",
+        ),
+        (
+            2.2,
+            r"^(?:i|we) (?:also |currently |now |still )?(?:run|staff|head|chair) the (?:[\w'-]+ ){0,2}(?:desk|team|shop|store|office|department|club|group|branch|kitchen|bar|practice|clinic|school|nursery|farm|programme|choir|society|board|committee|reception)\b|^(?:i|we) do (?:the|their|our|his|her|its) (?:\w+ )?(?:books|hosting|accounts|accounting|payroll|cleaning|catering|gardening|bookkeeping|website|newsletter|marketing|taxes)\b|^we (?:now |still |currently )?self[ -]host\b",
         ),
         (
             2.2,
@@ -452,11 +460,13 @@ _STATED: Final = 2.0
 _STATEMENTS: Final = re.compile(
     r"""(?ix)^(?:
     # German
-      ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe?\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:[\w.]+\ ){0,4}?nach\ [\w\ -]{2,30}\ (?:um|zurück)?gezogen|bin\ (?:(?:der|die)\ (?-i:[A-Z])\w+\W*$|allergisch|vegetarier|veganer|diabetiker|asthmatiker|epileptiker|linkshänder|schwanger|laktoseintolerant|schwerhörig|farbenblind|gehörlos|verwitwet|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
+      ich\ bin\ (?!(?:Ende|Mitte|Anfang|Fan|Opfer|Schuld|Ihnen|Ihr\w*|Montag|Dienstag|Mittwoch|Donnerstag|Freitag|Samstag|Sonntag)\b)(?-i:[A-ZÄÖÜ])\w{3,40}(?:\W*$|\ (?:und|bei|in|im|am|an|auf|von)\b)
+    | ich\ (?:heiße|wohne|lebe|arbeite|mag|liebe|hasse|bevorzuge|trinke|esse|spreche|komme\ aus|studiere|lerne|benutze|verwende|nutze|plane|ziehe|fahre|spiele|leite|habe?\ (?:zwei|drei|vier|einen?|eine|am)|bin\ (?:[\w.]+\ ){0,4}?nach\ [\w\ -]{2,30}\ (?:um|zurück)?gezogen|bin\ (?:(?:der|die)\ (?-i:[A-Z])\w+\W*$|allergisch|vegetarier|veganer|diabetiker|asthmatiker|epileptiker|linkshänder|schwanger|laktoseintolerant|schwerhörig|farbenblind|gehörlos|verwitwet|verheiratet|ledig|geschieden|\d+|aus|in|als|ein|eine|von\ beruf|lehrer|ingenieur)\w*|werde\ (?:nächst|im|am|bald|nach)\w*)\b
     | mein(?:e|en)?\ (?:\S+\ ){1,4}(?:ist|sind|heißt|hat|haben|arbeitet|wohnt|lebt|mag|beginnt)\b
     | (?:wir\ sind|bin)\ (?:[\w.]+\ ){0,4}?nach\ [\w\ -]{2,30}\ (?:um|zurück)?gezogen\b | ich\ habe?\ (?:[\w.]+\ ){0,3}bei\ [\w\ -]{2,30}\ angefangen\b | wir\ (?:verwenden|benutzen|nutzen|arbeiten|wohnen|haben|deployen|betreiben|entwickeln|ziehen)\b | unsere?\ (?:\S+\ ){1,4}(?:ist|sind|läuft|beginnt|hat)\b | nenn\ mich\b
     # French
     | je\ (?:m'appelle|suis\ (?:(?-i:[A-Z])\w+|allergique|végétarien|végétarienne|vegane?|végane?|enceinte|diabétique|asthmatique|épileptique|cœliaque|intolérante?|sourde?|malentendante?|daltonien|daltonienne|gaucher|gauchère|veuf|veuve|retraitée?|divorcée?|marié|mariée|célibataire|ingénieur|ingénieure|de|à|né|née|un|une|en)|vis|travaille|préfère|déteste|parle|joue|déménage|bois|mange|n'aime\ pas|ne\ mange\ pas|ne\ bois\ pas|vais\ (?:déménager|partir|commencer|changer)|dirige|gère)\b
+    | on\ (?:utilise|habite|vit|travaille|tient|gère)\b
     | j'(?:habite|aime|adore|ai\ (?:deux|trois|\d+|une?)|étudie|utilise|apprends|enseigne)\b
     | (?:mon|ma|mes)\ (?:\S+\ ){1,4}(?:est|sont|s'appelle|a|ont|travaille|vit|habite|aime|commence)\b | (?:notre|nos)\ (?:\S+\ ){1,4}(?:est|sont|commence|tourne|a)\b
     | (?:j'ai|on\ a|nous\ avons)\ (?:em|dé)ménagé\ (?:à|en|au|dans|chez|de)\b | je\ suis\ (?:parti|revenu)e?\ (?:vivre|habiter)\b | nous\ (?:utilisons|travaillons|habitons|avons|déployons|vivons)\b | appelle[sz]?-moi\b | appelez-moi\b

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -15,22 +14,19 @@ _LONGEST_START: Final = 400
 
 _LEADS_ON: Final = LEADS_ON | words(
     """
-    is are was am i'm in on at to from for with by near since called ist sind bin in im am bei mit von zu aus für seit
-    heiße heißt meiner meinem meinen est suis à au en chez avec de du depuis es soy en con por para de desde é sou em
-    com no na do da è sono a di con per dal alla nel
+    is are was am i'm in at to from for with by near called ist sind bin in im am bei mit von zu aus für heiße est suis
+    à au en chez avec de du es soy en con por para de é sou em com no na do da è sono a di con per
     """
 )
 """A part that ends with one of them is no whole sentence."""
-
-_NEXT_SENTENCE: Final = re.compile(r"[.!?…]\s|[。！？]")
 
 
 def join_parts(parts: Iterable[str | None], *, between: str) -> str:
     """Join the text parts of a message: those of one sentence as a sentence, others with *between* them.
 
-    A sentence goes on in the next part if a comma, the last word or a blank before a small letter tell so, or another
-    blank before a part of one sentence. A small letter, or a blank, alone tells so, too, unless one of the parts asks
-    for something: then the other may be the text that it is about.
+    A sentence goes on in the next part if a comma, the last word or a blank before a small letter tell so. Another
+    blank or a small letter tells so, too, unless one of the parts asks for something: then the other may be the text
+    that it is about.
 
     Args:
         parts: In order; ``None`` stands for a part that is no text, such as an image, over which no sentence goes on.
@@ -56,10 +52,10 @@ def _between(before: str, after: str, between: str) -> str:
     space = "" if end != before or begin != after else " "
     if end[-1] in ".!?…:。！？" or end.rstrip("\"'”’»)")[-1:] in ".!?…。！？":
         return between
-    last, line = end.rpartition(" ")[2].lower().replace("’", "'"), begin[:_LONGEST_START].partition("\n")[0]
-    small, asked = begin[0].islower(), is_request(line)
-    goes_on = not space and line == begin and not asked and "?" not in line and _NEXT_SENTENCE.search(line) is None
-    if end[-1] == "," or last in _LEADS_ON or (small and begin != after) or goes_on:
+    last = end.rpartition(" ")[2].lower().replace("’", "'")
+    if end[-1] == "," or last in _LEADS_ON or (begin != after and begin[0].islower()):
         return space
-    asked = asked or is_question(line) or is_request(end) or is_question(end)
-    return space if (small or not space) and not asked else between
+    if space and not begin[0].islower():
+        return between
+    line = begin[:_LONGEST_START].partition("\n")[0]
+    return between if any(is_request(one) or is_question(one) for one in (end, line)) else space

@@ -7,8 +7,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from threadkeep.text.marks import BLANK_LINE, around_marks, with_fences_apart
 from threadkeep.text.semantics import plain, straight, words
 
 MAX_CHARACTERS: Final = 32_768
@@ -17,7 +19,6 @@ MAX_CHARACTERS: Final = 32_768
 QUOTATION: Final = '"…"'
 """What stands for a quotation that was left out."""
 
-BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
 _PASTED_PARAGRAPH: Final = 1_500
 """A paragraph longer than this was not typed into a chat."""
 _NARROWEST_WRAP: Final = 65
@@ -41,6 +42,8 @@ _LOG: Final = re.compile(
         |(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|PANIC)\b[\]:\s]
         |Traceback\ \(|File\ "|at\ [\w.$<>]+(?:\(|\ \([^)]{1,200}:\d+\))|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
 )
+_TRACE: Final = re.compile(r"^\s{0,8}(?:Traceback \(|panic: |[\w.]{2,80}(?:Error|Exception): )")
+"""How the trace of an error begins; what is announced as one ends at a blank line, for it is no letter."""
 _CODE: Final = re.compile(
     r"""(?x)^\s{0,8}(?:
         (?:def|class|import|from|return|const|let|var|function|public|private|static|async|await|elif|fn|func|package|namespace|export)
@@ -104,6 +107,37 @@ _TASK: Final = re.compile(
     | ^(?:here(?:'s|’s|\ is|\ are)|this\ is|I\ (?:just\ )?(?:got|received|found))\ (?:this|these|the|an?)\ (?:\w+\ )?(?:text|doc|document|message|e-?mail|mail|letter|page|article|note|post|transcript)s?\W*$
     | ^.{2,80}\b(?:posted|wrote|writes|sent|shared|said|says|texted|replied)\ (?:(?:me|us)\ )?(?:this|the\ following)\W*$"""
 )
+_PERSON: Final = (
+    r"(?:clients?|customers?|tenants?|guests?|landlord|landlady|neighbou?rs?|colleagues?|coworker|boss|manager|friends?|flatmates?|roommate|pupils?|students?|teacher|mum|mom|mother|dad|father|parents?|sister|brother|aunt|uncle|cousin|niece|nephew|son|daughter|grand\w{1,20}|wife|husband|partner|girlfriend|boyfriend|ex|applicant|candidate|intern|supplier|patient|doctor|lawyer|reader|user"
+    r"|kund\w{1,20}|mieter\w{0,20}|vermieter\w{0,20}|nachbar\w{0,20}|kolleg\w{1,20}|chef\w{0,20}|freund\w{0,20}|mitbewohner\w{0,20}|schüler\w{0,20}|student\w{0,20}|mutter|vater|eltern|schwester|bruder|tante|onkel|cousine?|nichte|neffe|sohn|tochter|oma|opa|frau|mann|bewerber\w{0,20}|praktikant\w{0,20}|gast|patient\w{0,20}"
+    r"|cliente?s?|locataire|propriétaire|voisine?s?|collègues?|patronn?e?|amie?s?|coloc\w{0,20}|élèves?|étudiante?|mère|père|sœur|frère|tante|oncle|nièce|neveu|fils|fille|femme|mari|stagiaire|candidate?"
+    r"|clientas?|inquilin[oa]s?|caser[oa]|vecin[oa]s?|compañer[oa]s?|jef[ea]|amig[oa]s?|alumn[oa]s?|madre|padre|herman[oa]|tí[oa]|prim[oa]|sobrin[oa]|hij[oa]|mujer|marido|abuel[oa]|becari[oa]"
+    r"|senhori[oa]|vizinh[oa]s?|colegas?|chefe|alun[oa]s?|mãe|pai|irmã|irmão|ti[oa]|sobrinh[oa]|filh[oa]|mulher|avó|avô|estagiári[oa]"
+    r"|clienti|vicin[oa]|collega|amic[oa]|mamma|papà|sorella|fratello|zi[oa]|cugin[oa]|nipote|figli[oa]|moglie|marito|nonn[oa]|stagista)"
+)
+"""Words for the authors of texts that users bring, in six languages."""
+_OF_A: Final = r"(?:(?:an?|my|our|the|one\ of\ (?:my|our|the)|eine[mrn]?|ein|meine[mrn]?|mein|unsere[mrn]?|der|dem|une?|mon|ma|mes|notre|le|la|l'|un[oa]?|mi|mis|el|nuestr[oa]|uma?|o|a|(?:o\ |a\ |il\ |la\ )?(?:meu|minha|noss[oa]|mi[oa])|il)\ ?(?:\w{1,20}\ )?)"
+OF_A_PERSON: Final = rf"{_OF_A}{_PERSON}\b"
+"""``my aunt``, ``eine Kundin``, ``un voisin``."""
+_NAMES_AUTHOR: Final = re.compile(
+    rf"""(?ix)^\W*(?:
+      (?:that|this|it)(?:'s|\ is|\ was|\ came)\ (?:(?:an?|the)\ (?:text|letter|message|e-?mail|mail|post|review|essay|note|application)\ )?(?:all\ )?(?:from|by)\ {OF_A_PERSON}
+    | (?:that|this|it)(?:'s|\ is|\ was)\ (?:my|our)\ {_PERSON}(?:'s|s')\ (?:\w+\ )?(?:text|letter|message|e-?mail|mail|post|review|essay|note|application|poem|story|cv|homework|report|ad|speech|draft|statement)\b
+    | {OF_A_PERSON}\ (?:just\ )?(?:sent|wrote|gave|forwarded|texted)\ (?:me\ |us\ )?(?:that|this)\b
+    | (?:das|dies|es|die|der)\ (?:ist|war|kam|kommt|stammt)\ von\ {OF_A_PERSON} | (?:das|dies|die|den|es)\ hat\ (?:mir\ |uns\ )?{OF_A_PERSON}\ (?:mir\ |uns\ )?(?:geschickt|geschrieben|geschickt|gegeben|weitergeleitet)\b
+    | (?:c'est|ça\ vient|cela\ vient|c'était)\ (?:(?:le|la|un|une)\ (?:mot|message|mail|lettre|texte)\ )?(?:de|d')\ ?{OF_A_PERSON} | c'est\ {OF_A_PERSON}\ qui\ (?:m'|nous\ |l')\ ?(?:a\ )?(?:écrit|envoyé)
+    | (?:es|era|esto\ es|eso\ es)\ (?:(?:el|la|un|una)\ (?:mensaje|correo|carta|texto)\ )?de\ {OF_A_PERSON} | (?:me\ |nos\ )(?:lo|la)\ (?:escribió|mandó|envió|ha\ escrito|ha\ mandado|ha\ enviado)\ {OF_A_PERSON}
+    | (?:é|isto\ é|isso\ é|era)\ (?:(?:o|a|um|uma)\ (?:mensagem|e-?mail|carta|texto)\ )?(?:d[aeo]|de\ uma?|dum|duma)\ (?:(?:minha|meu|noss[oa])\ )?{_PERSON}\b | foi\ {OF_A_PERSON}\ que\ (?:me\ )?(?:escreveu|mandou|enviou)\b
+    | (?:è|era|viene)\ (?:(?:il|la|un|una|l')\ ?(?:messaggio|mail|lettera|testo)\ )?(?:di|da|del|della|dal|dalla)\ (?:un[oa']?\ |(?:mi[oa]|nostr[oa])\ )?{_PERSON}\b | (?:me|ce)\ l'ha\ (?:scritt|mandat|inviat)[oa]\ {OF_A_PERSON}
+    | \^{{1,3}}\ ?\w | (?:that|this)(?:'s|\ is)\ what\ (?:[\w'-]{{1,20}}\ ){{1,4}}(?:wrote|said|sent|posted|texted)\b
+    | c'est\ (?:le|un|la|une)\ (?:mot|message|mail|lettre|texte)\ (?:de|du|d')
+    )"""
+)
+"""How a paragraph begins that names the author of the text above it."""
+_TELLS: Final = re.compile(
+    rf"(?ix)(?:please\ |pls\ )?(?:translate|übersetze?|traduis|traduce|traduz|traduci)\b[^.!?\n]{{0,40}}\ [–—-]\ |(?:so\ |also\ )?{OF_A_PERSON}(?:\ \w{{1,20}}){{0,3}}\ ?(?:->|→|=>|[–—-]\ (?=(?:I|I'm|im|my|we|ich|mein\w{{0,20}}|je|mon|ma|yo|mi|eu|io)\b)(?!.{{0,80}}\ [–—-]\ )|(?:goes|is\ like|was\ like|be\ like),?\ (?=(?:I|I'm|im|my|we)\b))"
+)
+"""A person, and their words behind an arrow or a dash: ``my boss on Slack -> I want you in at seven``."""
 _ADDRESSED_TO: Final = re.compile(
     r"""(?x)(?<=[.!?:\n])\s{0,9}\b(?:Hi|Hello|Hey|Dear|Hallo|Liebe[rs]?|Guten\ Tag|Sehr\ geehrte[rs]?|Bonjour|Chère?|Salut|Hola|Querid[oa]|Estimad[oa]|Olá|Prezad[oa]|Car[oa]|Ciao|Gentile|Buongiorno)
         \ (?:[A-Z][\w.'-]{1,30}\ ?){1,3}[,!.:]?\s"""
@@ -116,13 +150,16 @@ _SIGNED: Final = re.compile(
 _SIGNATURE: Final = 120
 
 _STAMPED: Final = re.compile(
-    r"(?m)^[ \t]*[\w.'-]{1,30}(?: [\w.'-]{1,30}){0,2}[ \t]+\[?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?\]?[ \t]*$"
+    r"""(?imx)^[ \t]*[\w.'-]{1,30}(?:\ [\w.'-]{1,30}){0,2}[ \t]{0,3}[,—–-]?[ \t]{1,9}
+    \[?(?:(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?|today|yesterday|heute|gestern|aujourd'hui|hier|hoy|ayer|hoje|ontem|oggi|ieri)[ \t]{1,3}(?:(?:at|um|à|a\ las|às|alle)[ \t]{1,3})?)?
+    \d{1,2}:\d\d(?::\d\d)?(?:\ ?[ap]\.?m\.?)?\]?[ \t]*$"""
 )
-"""A name and a time of day alone in a line: a chat shows so who says what follows."""
+"""A name and a time alone in a line: a chat shows so who says what follows."""
 _TALK: Final = 2
 """So many of them are a conversation that was copied."""
 _OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
 _CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
+_BRACKETED: Final = re.compile(r"(?i)\[(/?)quote(?:=[^\]\n]{0,80})?\]")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
 _CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "'": "’"}
@@ -170,8 +207,15 @@ def sentences(text: str) -> list[str]:
     Left out are fenced and indented code, quoted lines, tables, logs, mails with their headers, what
     follows a colon that introduces another author's text, and very long paragraphs.
     """
-    own = _typed(text[:MAX_CHARACTERS])
-    found = [sentence for paragraph in _paragraphs(own) for sentence in split_sentences(paragraph)]
+    return list(_sentences(text[:MAX_CHARACTERS]))
+
+
+@lru_cache(maxsize=4)
+def _sentences(text: str) -> tuple[str, ...]:
+    text = with_fences_apart(text)
+    if around := around_marks(text):
+        return (*_sentences_of(_unmarked(around.before)), *_sentences_of(_unmarked(around.after)))
+    found = tuple(_sentences_of(_typed(text)))
     task = next((place for place, sentence in enumerate(found) if _is_task(sentence)), None)
     if task is None:
         return found
@@ -182,7 +226,7 @@ _TASK_ELSEWHERE: Final = re.compile(
     r"""(?ix)^(?:(?:bitte|por\ favor|per\ favore|s'il\ (?:te|vous)\ plaît)[, ]+)?(?:
     (?:übersetze?|fasse?|korrigiere?|verbessere?|formuliere?|überarbeite?|beantworte?|kürze?)\ (?:mir\ )?(?:das|dies\w*|den|die|folgende\w*)\b
     | (?:traduis|traduisez|résumez?|corrigez?|reformulez?|améliorez?|réponds\ à|répondez\ à)\ (?:ceci|cela|ça|cet?|cette|ces|les?|la)\b
-    | (?:traduce|traduzca|resume|corrige|reescribe|mejora|responde\ a|traduz|traduza|resuma|corrija|reescreva|melhore|responda\ a)\ (?:est[eoa]s?|iss?to|isso|ess[ea]|el|la|lo|los|las|o|a|os|as)\b
+    | (?:traduce|traduzca|resume|corrige|reescribe|mejora|responde\ a|traduz|traduza|resuma|corrija|reescreve|reescreva|melhore|responda\ a)\ (?:est[eoa]s?|iss?to|isso|ess[ea]|el|la|lo|los|las|o|a|os|as)\b
     | (?:traduci|riassumi|correggi|riscrivi|migliora|rispondi\ a)\ (?:quest[oaie]|il|la|lo|i|le)\b
     | (?:これ|この(?:文|文章|メール)|次の(?:文|文章|メール)|以下)[^。]{0,20}(?:翻訳|訳し|要約|添削|校正|修正|返信)
     | (?:请|請)?(?:把|将|將)(?:这|這|以下|下面)[^。]{0,12}(?:翻译|翻譯|总结|總結|润色|潤色|改写|改寫|校对|校對)
@@ -196,24 +240,60 @@ def _is_task(sentence: str) -> bool:
     return _TASK.match(sentence) is not None or _TASK_ELSEWHERE.match(straight(sentence)) is not None
 
 
-def _typed(text: str) -> str:
+def _sentences_of(text: str) -> list[str]:
+    return [sentence for paragraph in _paragraphs(text) for sentence in split_sentences(paragraph)]
+
+
+def _unmarked(text: str) -> str:
     """Return *text* without the parts between marks that users put around texts of other authors.
 
-    From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
-    paragraph asks about a text, the others are that text.
+    From the first such mark to the last: what is between may hold marks of its own.
     """
-    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(_before_a_letter(_before_transcript(text)))))
-    text = _without_quotations(text)
+    text = _BRACKETED.sub(r"\n<\1quote>\n", _before_a_letter(_before_transcript(text)))
+    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(text)))
+    return _without_quotations(text)
+
+
+def _typed(text: str) -> str:
+    """Return *text* without other authors' texts: what is in marks and, where the first or last paragraph asks, the rest.
+
+    Where the first or the last paragraph asks about a text, the others are that text.
+    """
+    text = _unmarked(text)
     if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
         text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
     blocks = [block for block in BLANK_LINE.split(text) if block.strip()]
     if len(blocks) == 1 or not blocks:
         return text
-    first, *_, last = blocks
+    first, *between, last = blocks
+    announced = _INTRODUCES.search(first) or first.rstrip().endswith(":") or _MAIL_HEADER.match(first.strip())
+    if announced and (between or _MAIL_HEADER.match(first.strip())) and names_author(last):
+        return f"{first if between else ''}\n```\n```\n{last}"
     asks_first, asks_last = (_ASKS_ABOUT.search(one) and not _INTRODUCES.search(one) for one in (first, last))
     if asks_last:  # if the first speaks of a text, too, either may be the text
         return "" if asks_first or _INTRODUCES.search(first) else last
     return first if asks_first else text
+
+
+_PROGRAM: Final = re.compile(
+    r"^\s{0,8}(?:Traceback \(|panic: |[\w.]{2,80}(?:Error|Exception): |\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,20}Z?\]?\s+(?:\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b|[\w.-]{1,40}\[\d+\]:))"
+)
+
+
+def begins_log(paragraph: str) -> bool:
+    """Return whether a program wrote the first line of *paragraph*, so that it is no letter; its lines are told apart."""
+    return _PROGRAM.match(paragraph) is not None
+
+
+def names_author(paragraph: str) -> bool:
+    """Return whether *paragraph* begins by naming the author of the text above it: ``That's from a pupil``."""
+    return _NAMES_AUTHOR.match(straight(paragraph)) is not None
+
+
+def is_letter(paragraph: str) -> bool:
+    """Return whether *paragraph* begins by addressing a person by name and ends with the name of another."""
+    text = f"\n{paragraph.strip()}"
+    return _ADDRESSED_TO.match(text, 1) is not None and _SIGNED.search(text, max(0, len(text) - _SIGNATURE)) is not None
 
 
 def _before_a_letter(text: str) -> str:
@@ -309,6 +389,7 @@ def _paragraphs(text: str) -> list[str]:
     found: list[str] = []
     fence = ""
     introduced = False
+    logged = False
     unended = 0
     lines = text.splitlines()
     width = max(_NARROWEST_WRAP, max(map(len, lines), default=0))
@@ -319,7 +400,10 @@ def _paragraphs(text: str) -> list[str]:
             unended, introduced = 0, False  # what was announced is what the fence holds
             continue
         body = line.strip()
-        if fence or (introduced and not body):
+        if introduced and not logged and _TRACE.match(line):
+            introduced, logged = False, True
+        logged = logged and bool(body)
+        if fence or logged or (introduced and not body):
             continue
         if introduced:
             break
@@ -368,9 +452,10 @@ def _is_foreign(line: str, body: str) -> bool:
 def _split_introduced(paragraph: str) -> tuple[str, bool]:
     """Return the part before another author's text, and whether there is such a text that may go on.
 
-    A quotation right behind the colon is that text, and what follows it is the user's again.
+    A quotation right behind the first colon is that text, and what follows it is the user's again.
     """
-    if (quoted := _INTRODUCED_QUOTATION.search(paragraph)) and not _QUOTES.search(paragraph, quoted.end()):
+    quoted = _INTRODUCED_QUOTATION.search(paragraph)
+    if quoted and ":" not in paragraph[: quoted.start()] and not _QUOTES.search(paragraph, quoted.end()):
         return f"{_split_introduced(paragraph[: quoted.start() + 1])[0]} {paragraph[quoted.end() :]}".strip(), False
     if (found := _INTRODUCES.search(paragraph)) and not _is_value(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
@@ -378,6 +463,8 @@ def _split_introduced(paragraph: str) -> tuple[str, bool]:
     if paragraph.endswith(":") and not ABOUT_ME.search(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph)), default=0)
         return paragraph[:start], True
+    if _TELLS.match(paragraph):
+        return "", True
     if _SPEAKER.match(paragraph) and not ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
         return "", True
     return paragraph, False

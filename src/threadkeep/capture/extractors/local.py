@@ -29,7 +29,7 @@ from threadkeep.text.facts import (
     meant,
     statements,
 )
-from threadkeep.text.quoted import is_pasted, pasted_paragraphs
+from threadkeep.text.quoted import holds_text, is_pasted, pasted_paragraphs
 from threadkeep.text.refusals import topic_to_forget, unwanted
 from threadkeep.text.requests import is_request
 from threadkeep.text.semantics import gist_of, normalised
@@ -87,7 +87,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         (message, sentence, one)
         for place, (message, sentence) in enumerate(own)
         if id(message) in in_earnest and not any(is_taken_back(after) for _, after in own[place + 1 : place + 2])
-        for one in statements(sentence)
+        for one in statements(sentence, beside_text=holds_text(message.text))
     ]
     wanted = {one.text for message, sentence, one in found if message.role == "user" and asks_to_remember(sentence)}
     facts = _best([(message, one) for message, _, one in found], recalled)
@@ -100,7 +100,9 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     ]
     rules = {fact.text for _, fact in facts if is_standing(fact.text)}
     users = [
-        (message, sentence) for message, sentence in own if message.role == "user" and not _is_rule(sentence, rules)
+        (message, sentence)
+        for message, sentence in own
+        if message.role == "user" and not (rules and _is_rule(sentence, rules))
     ]
     for message, text in islice(_passages(users, played=turn.played), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))

@@ -1,0 +1,133 @@
+"""One text in marks: between fences, in quotation marks or in quoted lines, and the user's words around it.
+
+Another author may write marks, too, so the marks count only where nothing but one such text stands between at most one
+paragraph before and one after. In any other message, what stands between the first and the last mark is left out.
+"""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple
+
+BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
+_FENCE: Final = "```"
+_FENCE_LINE: Final = re.compile(r"[ \t]{0,8}(?:```|~~~)")
+_FENCE_LINES: Final = re.compile(r"(?m)^[ \t]{0,8}(?:```|~~~).*$")
+_PAIR: Final = 2
+_LANGUAGE: Final = re.compile(r"`*[ \t]*[\w+#.-]{0,20}[ \t]*")
+"""What may stand behind the fence that opens."""
+_QUOTED_LINE: Final = re.compile(r"[ \t]{0,8}>(?!>>)")
+_BEGUN: Final = re.compile(r":\s*[^\s\d/]|[\"“”„«»「」『』]")
+"""A text begins before its mark: behind a colon, or in a quotation."""
+_PAIRS: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "「": "」", "『": "』"}
+_LETTER: Final = re.compile(
+    r"""(?imx)^[ \t]{0,8}(?:(?:dear|hi|hello|hallo|liebe[rs]?|sehr\ geehrte[rs]?|guten\ tag|bonjour|chère?|cher|salut|hola|querid[oa]s?|estimad[oa]s?|olá|prezad[oa]s?|car[oaie]|ciao|gentile|buongiorno)\b[^.!?\n]{0,40}[,!:][ \t]{0,8}$
+    |(?:(?:kind\ |best\ |warm\ )?regards|best(?:\ wishes)?|cheers|sincerely|yours|(?:viele|liebe|beste|schöne)\ grüße|mit\ freundlichen\ grüßen|gruß|cordialement|amicalement|(?:un\ )?saludos?|un\ abrazo|atentamente|abraços?|atenciosamente|cumprimentos|cordiali\ saluti|saluti)\b[^.!?\n]{0,40}$
+    |(?:from|to|cc|subject|sent|date|fwd?|re|von|an|betreff|de|objet|asunto|assunto|oggetto):\s)"""
+)
+"""A line that a letter begins or ends with: then its paragraphs are the letter's."""
+
+
+class Around(NamedTuple):
+    """The user's words around a text in marks.
+
+    Attributes:
+        before: The paragraph before it; may be empty.
+        after: The paragraph after it; may be empty.
+    """
+
+    before: str
+    after: str
+
+
+@lru_cache(maxsize=4)
+def around_marks(text: str) -> Around | None:
+    """Return the paragraphs around the one text in marks that *text* has; ``None``: it is no such message."""
+    spans = [*_fences(text), *_quoted_lines(text), *_quotations(text)]
+    if len(spans) != 1:
+        return None
+    start, end = spans[0]
+    before, after = text[:start].strip(), text[end:].strip()
+    parts = (before, after)
+    if not any(parts) or any(rule.search(part) for rule in (BLANK_LINE, _LETTER, _BEGUN) for part in parts):
+        return None
+    return Around(before, after)
+
+
+def with_fences_apart(text: str) -> str:
+    """Return *text* with each fence in a line of its own, also where words stand before it or behind its end."""
+    if _FENCE not in text:
+        return text
+    lines: list[str] = []
+    opened: Literal["", "line", "words"] = ""
+    for line in text.split("\n"):
+        if opened == "line" or _FENCE not in line:  # what a line of its own opens, such a line closes
+            lines.append(line)
+            if _FENCE_LINE.match(line):
+                opened = "" if opened else "line"
+            continue
+        head, _, code = ("", "", line) if opened else line.partition(_FENCE)
+        code, closes, rest = code.rpartition(_FENCE)
+        if closes:
+            lines += [*([] if opened else [head, _FENCE]), code.replace(_FENCE, ""), _FENCE, rest]
+            opened = ""
+        elif head.strip() or not _LANGUAGE.fullmatch(rest):
+            lines += [head, _FENCE, rest]
+            opened = "words"
+        else:
+            lines.append(line)
+            opened = "line"
+    return "\n".join(lines)
+
+
+def _fences(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where fenced text begins and ends; a second place where there are not two fences."""
+    fences = list(_FENCE_LINES.finditer(text))
+    if fences:
+        yield fences[0].start(), fences[-1].end()
+    if len(fences) not in (0, _PAIR):
+        yield 0, 0
+
+
+def _quoted_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the runs of lines that begin with ``>`` and have a blank line in front."""
+    if ">" not in text:
+        return
+    start: int | None = None
+    place, end, before = 0, 0, ""
+    for line in text.split("\n"):
+        if _QUOTED_LINE.match(line):
+            if start is None:
+                start = place
+                if before.strip():  # says who wrote it, as mail programs do: then the mail goes on below
+                    yield 0, 0
+            end = place + len(line)
+        elif line.strip() and start is not None:
+            yield start, end
+            if before.strip():  # the text goes on without the mark
+                yield 0, 0
+            start = None
+        before = line
+        place += len(line) + 1
+    if start is not None:
+        yield start, end
+
+
+def _quotations(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the one quotation that begins and ends a paragraph, if the message has no other mark of its kind."""
+    for opening, closings in _PAIRS.items():
+        if opening not in text:
+            continue
+        begins = [at for at, character in enumerate(text) if character == opening]
+        ends = [at for at, character in enumerate(text) if character in closings and at > begins[0]]
+        alone = begins[0] == 0 or text[: begins[0]].rstrip(" \t").endswith("\n")
+        last = alone and bool(ends) and not text[ends[-1] + 1 :].split("\n", 1)[0].strip(" \t.!")
+        pairs = (2, 1) if opening in closings else (1, 1)
+        if last and (len(begins), len(ends)) == pairs:
+            yield begins[0], ends[0] + 1
+        elif alone:
+            yield 0, 0
