@@ -75,6 +75,11 @@ KEPT: Final[tuple[tuple[str, str, str], ...]] = (
         "dal 2014",
         "batteria",
     ),
+    (
+        "Bitte auf Fehler prüfen:\n\n„Ich bin gelernter Schlosser und lebe in Cottbus.“\n\nDie hat mir ein Kunde geschickt, ich bin Bewerbungscoach.",
+        "Bewerbungscoach",
+        "Cottbus",
+    ),
     # announced without marks, and the last paragraph says of whom it is
     (
         "Please check the grammar:\n\nI am nurse from Manila since six years.\n\n(it's my flatmate's application, I teach chemistry in Hull)",
@@ -195,6 +200,15 @@ REFUSED: Final[tuple[tuple[str, str], ...]] = (
     ("gran's diary, 1943\n\nI live in Rome. I own a bakery.", "Rome|bakery"),
     ("c'est le mot de la nounou\n\nJ'habite à Rome et j'ai deux chats.", "Rome|chats"),
     ("Reescreve isto. Moro em Roma e tenho dois gatos.", "Roma|gatos"),
+    ("★★ I own a bakery and I live in Rome. Never again.\n\nhow would you answer as owner", "Rome|bakery"),
+    (
+        "What does this mean: From the chat (a part of it): 'I live in Rome these days,' I own a bakery in Leith.",
+        "Leith",
+    ),
+    (
+        "The account of that night is as follows, and the hearing in the whole matter is on Monday at nine.\n\nI live in Rome. I own a bakery.",
+        "Rome|bakery",
+    ),
     # marks of the author's own inside the text
     ("What is this? ```I live in Rome``` I own a bakery ```x", "Rome|bakery$"),
     (

@@ -220,6 +220,11 @@ def pasted_paragraphs(text: str) -> tuple[str, ...]:
         blocks[:1] = [lead, below]
     if around_marks(text) or len(blocks) <= 1 or any(ABOUT_ME.search(block.strip()) for block in blocks):
         return ()
+    authored = {
+        place
+        for place, block in enumerate(blocks)
+        if any(mark(block) for mark in (_ATTRIBUTED.search, _RATED.match, is_letter))
+    }
     naming = {place for place in (0, len(blocks) - 1) if _names_text(blocks[place])}
     asking = {place for place in (0, len(blocks) - 1) if _asks(blocks[place])}
     if naming and len(blocks) == len(naming | asking):  # the other one may ask in its author's name
@@ -228,13 +233,10 @@ def pasted_paragraphs(text: str) -> tuple[str, ...]:
     return tuple(
         plain(block)
         for place, block in enumerate(blocks)
-        if place not in asking | naming
+        if place not in (asking | naming) - authored
         and _is_of_a_person(block)
         and not begins_log(block)
-        and (
-            points
-            or any(mark(block) for mark in (_HEADING.search, _is_verse, _ATTRIBUTED.search, _RATED.match, is_letter))
-        )
+        and (points or place in authored or any(mark(block) for mark in (_HEADING.search, _is_verse)))
     )
 
 
