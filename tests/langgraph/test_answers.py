@@ -96,8 +96,9 @@ class TestAnswers:
         assert memory.trust == "user"
         assert [source.message_id for source in memory.sources] == [state["messages"][2].id]
 
-    def test_each_answer_of_a_turn_is_learnt_once(self, tk: threadkeep.Threadkeep, saver: Any):
+    def test_each_answer_of_a_turn_is_learnt_once(self, tk: threadkeep.Threadkeep):
         """Also by a process that never saw the first one; the next turn learns nothing again."""
+        saver = tk.checkpointer
         config = tk.config(user_id=ANA, thread_id="1")
         agent_of(tk, saver, asking("Where?")).invoke(said("Help me with a form."), config)
         agent_of(tk, saver, asking("And your work?")).invoke(Command(resume=HOME), config)
@@ -151,8 +152,8 @@ class TestAnswers:
         assert facts(tk) == {"My cat is called Minka."}
         assert episodes(tk) == {"Said: My cat is called Minka."}
 
-    async def test_async_runs_learn_them_too(self, tk: threadkeep.Threadkeep, saver: Any):
-        agent = agent_of(tk, saver, asking("Where?"), asking("And your work?"), "Thanks.")
+    async def test_async_runs_learn_them_too(self, tk: threadkeep.Threadkeep):
+        agent = agent_of(tk, tk.checkpointer, asking("Where?"), asking("And your work?"), "Thanks.")
         config = tk.config(user_id=ANA, thread_id="1")
         await agent.ainvoke(said("Help me with a form."), config)
         await agent.ainvoke(Command(resume=HOME), config)
@@ -161,11 +162,9 @@ class TestAnswers:
 
         assert {one.text for one in await tk.memories.list(owner=ANA, kind="semantic")} == {HOME, WORK}
 
-    def test_an_answer_of_a_turn_without_a_reply_is_learnt_with_the_next_one(
-        self, tk: threadkeep.Threadkeep, saver: Any
-    ):
+    def test_an_answer_of_a_turn_without_a_reply_is_learnt_with_the_next_one(self, tk: threadkeep.Threadkeep):
         """The model fails after the answer, and the user writes on."""
-        agent = agent_of(tk, saver, asking("Where?"), RuntimeError("down"), "Thanks.", "Hello.")
+        agent = agent_of(tk, tk.checkpointer, asking("Where?"), RuntimeError("down"), "Thanks.", "Hello.")
         config = tk.config(user_id=ANA, thread_id="1")
         agent.invoke(said("My cat is called Minka."), config)
         with pytest.raises(RuntimeError, match="down"):
@@ -188,7 +187,7 @@ class TestAnswers:
         recall = tk.sync.recall("Where do I live?", owner=ANA)
         assert next(one.memory.text for one in recall.memories if not one.earlier) == "I live in Oslo."
 
-    def test_a_failing_tool_that_is_tried_again_leaves_the_answer(self, tk: threadkeep.Threadkeep, saver: Any):
+    def test_a_failing_tool_that_is_tried_again_leaves_the_answer(self, tk: threadkeep.Threadkeep):
         failures = [RuntimeError("down")]
 
         @tool
@@ -200,7 +199,7 @@ class TestAnswers:
             return answer
 
         model = ScriptedModel(replies=[calling("ask_and_look_up", question="Where?"), "Thanks."])
-        agent: Any = create_agent(model, [ask_and_look_up], middleware=[tk.middleware()], checkpointer=saver)
+        agent: Any = create_agent(model, [ask_and_look_up], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
         config = tk.config(user_id=ANA, thread_id="1")
         agent.invoke(said("Help me with a form."), config)
         with pytest.raises(RuntimeError, match="down"):
@@ -209,6 +208,27 @@ class TestAnswers:
         agent.invoke(None, config)
 
         assert facts(tk) == {HOME}
+
+    def test_what_a_sub_agent_asked_is_learnt(self, tk: threadkeep.Threadkeep):
+        """At two steps of the agent that the user talks to; the sub-agent itself learns nothing."""
+        replies = [asking("Where?"), "Noted.", asking("And your work?"), "Noted."]
+        inner: Any = create_agent(ScriptedModel(replies=replies), [ask_user], middleware=[tk.middleware(capture=False)])
+
+        @tool
+        def delegate(task: str) -> str:
+            """Let the sub-agent do it."""
+            inner.invoke(said(task))
+            return "Done."
+
+        tasks = [calling("delegate", task="I live in Moscow."), calling("delegate", task="Go on.")]
+        model = ScriptedModel(replies=[*tasks, "Thanks."])
+        agent: Any = create_agent(model, [delegate], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("Help me with a form."), config)
+        agent.invoke(Command(resume=HOME), config)
+        agent.invoke(Command(resume=WORK), config)
+
+        assert facts(tk) == {HOME, WORK}
 
 
 class TestGoBack:
@@ -226,6 +246,18 @@ class TestGoBack:
         agent.invoke(Command(resume=WORK), tk.config(user_id=ANA, thread_id="1", checkpoint_id=place))
 
         assert facts(tk) == {HOME, WORK}
+
+
+class TestAnotherCheckpointer:
+    def test_the_last_answer_of_a_turn_is_learnt(self, tk: threadkeep.Threadkeep):
+        """Nothing tells whether the first one was that of the user, or of one who was refused."""
+        agent = agent_of(tk, InMemorySaver(), asking("Where?"), asking("And your work?"), "Thanks.")
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("Help me with a form."), config)
+        agent.invoke(Command(resume=HOME), config)
+        agent.invoke(Command(resume=WORK), config)
+
+        assert facts(tk) == {WORK}
 
 
 class TestNotLearnt:

@@ -203,6 +203,25 @@ class Maintenance:
                     break
         return found
 
+    async def way_back(self, thread_id: str, *, inputs: int, limit: int) -> list[CheckpointTuple]:
+        """Return the newest checkpoints of a thread without their large values, newest first.
+
+        Args:
+            thread_id: The thread; it has been bound to the owner of the caller.
+            inputs: Those that follow so many inputs of the root graph are returned, and the inputs.
+            limit: More of the root graph are not.
+        """
+        thread = self._thread(thread_id)
+        found: list[CheckpointTuple] = []
+        head = await thread.head()
+        stored = await thread.load(CheckpointPlace("", head.newest)) if head is not None and head.newest else None
+        while stored is not None and len(found) < limit:
+            found.append(stored.to_tuple(thread_id, self.serde, {}))
+            inputs -= found[-1].metadata.get("source") == "input"
+            parent = stored.parent_id if inputs > 0 else ""
+            stored = await thread.load(CheckpointPlace("", parent)) if parent else None
+        return found
+
     async def delete_runs(self, thread: ThreadStore, run_ids: Collection[str]) -> None:
         """Delete the checkpoints of *thread* with one of these run ids in their metadata."""
         gone = [one for one in await thread.load_all() if one.read(self.serde)[1].get("run_id") in run_ids]

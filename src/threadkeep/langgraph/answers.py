@@ -9,22 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
+from uuid import UUID
 
 from langchain_core.messages import ToolMessage
 from langgraph.checkpoint.serde.types import RESUME
 from langgraph.types import Command
 
-from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-from threadkeep.langgraph.identity import is_root, names_owner, saver_of
 from threadkeep.models.base import INPUT_ROLES, MEMORY_KEY, MemorySwitch, Message, Role
 from threadkeep.text.refusals import unwanted
 from threadkeep.text.tokenizing import unspaced
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
 
+    from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.identity import Owner
     from threadkeep.models.langchain import PlainMessages
 
@@ -34,6 +33,9 @@ _CHECKPOINTS_READ: Final = 100
 _MOST: Final = 50
 """So many answers of a turn are kept, the newest ones."""
 
+_ROOT: Final = str(UUID(int=0))
+"""LangGraph's id of the task that stands for the root graph."""
+
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -42,28 +44,19 @@ def answers_of_input(inputs: object) -> list[str]:
     return [*_texts(inputs.resume)] if isinstance(inputs, Command) else []
 
 
-def earlier_answers(owner: Owner, config: Mapping[str, Any], *, turns: int) -> list[str]:
-    """Return the texts that earlier runs of the thread's newest *turns* answered with, oldest first; from any thread.
+async def earlier_answers(saver: ThreadkeepCheckpointer, owner: Owner, thread_id: str, *, turns: int) -> list[str]:
+    """Return the texts that earlier runs of the thread's newest *turns* answered with, oldest first.
 
-    The checkpoint that follows an answer names the user of the run and whether it had memory. Of several answers to one
-    task, only the last is surely of that run: in the thread of another checkpointer, the others may be those of a user
-    who was refused.
+    Only our checkpointer's: in the thread of another one, a user who was refused may have answered. The checkpoint that
+    follows an answer tells whether its run had memory; one that is not stored yet is of the run that asks. Of what a
+    subgraph asked at one step of the root graph, the last answer is known.
     """
-    saver = saver_of(config)
-    if saver is None:
-        return []
-    configurable: Mapping[str, Any] = config.get("configurable") or {}
-    dropped = ("checkpoint_ns", "checkpoint_id", "checkpoint_map")
-    place: RunnableConfig = {"configurable": {key: one for key, one in configurable.items() if key not in dropped}}
-    followed: dict[tuple[str, str], CheckpointTuple] = {}
+    view = saver.scoped(owner) if saver.is_scoped else saver
+    found = await view.run(view.maintenance.way_back(thread_id, inputs=turns, limit=_CHECKPOINTS_READ))
     texts: list[str] = []
-    ours = isinstance(saver, ThreadkeepCheckpointer)
-    for one in _of_newest_turns([*saver.list(place, limit=_CHECKPOINTS_READ)], turns):
-        namespace = _value_in(one.config, "checkpoint_ns")
-        then = followed.get((namespace, _value_in(one.config, "checkpoint_id")))
-        followed.setdefault((namespace, _value_in(one.parent_config, "checkpoint_id")), one)
-        if then is not None and not _is_off(then) and (ours or names_owner(then, owner)):
-            texts[:0] = [text for answers in _answered_at(one) for text in _texts(answers if ours else answers[-1:])]
+    for then, one in zip([None, *found], found, strict=False):
+        if then is None or dict(then.metadata).get(MEMORY_KEY) != MemorySwitch.OFF.value:
+            texts[:0] = [text for answers in _answered_at(one) for text in _texts(answers)]
     return texts
 
 
@@ -147,31 +140,11 @@ def _message_of(decision: object) -> object:
     return cast("Mapping[str, object]", decision).get("message") if isinstance(decision, Mapping) else None
 
 
-def _of_newest_turns(found: Sequence[CheckpointTuple], turns: int) -> Iterator[CheckpointTuple]:
-    """Return those of *found*, newest first, that follow the inputs of the newest *turns* on the way to the newest."""
-    parent: str | None = None
-    for one in found:
-        if is_root(one):
-            if parent is not None and _value_in(one.config, "checkpoint_id") != parent:
-                continue
-            parent = _value_in(one.parent_config, "checkpoint_id")
-        yield one
-        turns -= is_root(one) and dict(one.metadata).get("source") == "input"
-        if not turns:
-            break
+def _answered_at(one: CheckpointTuple) -> list[list[object]]:
+    """Return for each task of a checkpoint what it was answered, in order.
 
-
-def _answered_at(one: CheckpointTuple) -> Iterator[list[object]]:
-    """Return for each task of a checkpoint what it was answered, in order."""
-    for _, channel, value in one.pending_writes or ():
-        if channel == RESUME and isinstance(value, list):
-            yield cast("list[object]", value)
-
-
-def _is_off(one: CheckpointTuple) -> bool:
-    return dict(one.metadata).get(MEMORY_KEY) == MemorySwitch.OFF.value
-
-
-def _value_in(config: Mapping[str, Any] | None, name: str) -> str:
-    configurable: Mapping[str, Any] = (config or {}).get("configurable") or {}
-    return str(configurable.get(name) or "")
+    A task that is a subgraph keeps its answers itself; then the last answer to the root graph stands for them.
+    """
+    writes = [(task, value) for task, channel, value in one.pending_writes or () if channel == RESUME]
+    tasks = [cast("list[object]", value) for task, value in writes if task != _ROOT and isinstance(value, list)]
+    return tasks or [[value] for task, value in writes if task == _ROOT]

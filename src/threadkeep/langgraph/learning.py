@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langchain.agents.middleware.types import ModelRequest
 from langgraph.config import get_config
@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from threadkeep.capture.models import Receipt
 from threadkeep.capture.turns import TurnRecall
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.concurrency import until_available
 from threadkeep.errors import (
     ClosedError,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.middleware import TurnContext
     from threadkeep.models.base import Message, WorkStep
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _WORK_READ: Final = 200
@@ -199,24 +199,25 @@ class LearningMiddleware(ThreadkeepMiddleware):
         saver = saver_with_input(messages, run, config)
         given = 0 if saver is None else await self._count_input(saver, turn)
         own, earlier = None, None
+        ours = saver_of(config)
         if foreign_saver(config) is not None and question_after_another(messages):
-            own = await self._read(config, own_unanswered, messages, turn.owner, config)
+            own = await self._own_unanswered(turn, messages, config)
         resumed, unfinished = not isinstance(inputs, Mapping), follows_unfinished_turn(messages)
-        if resumed or unfinished:
-            earlier = await self._read(config, earlier_answers, turn.owner, config, turns=1 + unfinished)
+        if isinstance(ours, ThreadkeepCheckpointer) and turn.thread_id and (resumed or unfinished):
+            earlier = await self._read(earlier_answers(ours, turn.owner, turn.thread_id, turns=1 + unfinished))
         answers = answers_from([*(earlier or ()), *answers_of_input(inputs)], messages, resumed=resumed)
         return await self._record(turn, shown(given=given, own=own or ()), seen, run, *about, answers=answers)
 
-    async def _read(self, config: Any, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Return what *read* tells of the checkpoints; ``None`` where they cannot be read, or name users by themselves.
-
-        Under a LangGraph server, clients write the metadata.
-        """
-        app, saver = self._tk.app, saver_of(config)
-        if saver is None or (app.settings.under_langgraph_server and foreign_saver(config) is not None):
+    async def _own_unanswered(self, turn: TurnContext, messages: PlainMessages, config: Any) -> Collection[str] | None:
+        """Return the ids of messages without a reply that are the owner's, as far as checkpoints tell."""
+        if self._tk.app.settings.under_langgraph_server:  # there, clients write the metadata
             return None
+        return await self._read(asyncio.to_thread(own_unanswered, messages, turn.owner, config))
+
+    async def _read(self, reading: Coroutine[Any, Any, T]) -> T | None:
+        """Return what is read of the checkpoints; ``None`` where they cannot be read in time."""
+        app = self._tk.app
         try:
-            reading = asyncio.to_thread(read, *args, **kwargs)
             return await app.timeout_budget.wait(reading, timeout=self._timeout)
         except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way; what the run has is known
             app.telemetry.degraded("capture.input", error)
