@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EMBEDDER: Final = "embedder"
 """What ``degraded`` says of results without vectors: the embedder is missing, failed or took too long."""
 
-LOCAL_NAME: Final = "minilm-l6-v2-int8@2"
+LOCAL_NAME: Final = "minilm-l6-v2-int8@3"
 """The name of the local model."""
 
 Role: TypeAlias = Literal["user", "agent", "assistant", "tool", "system"]

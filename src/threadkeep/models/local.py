@@ -410,7 +410,7 @@ Precision: TypeAlias = Literal["int8", "fp32"]
 MODELS: Final[Mapping[str, Precision]] = {"minilm-l6-v2-int8": "int8", "minilm-l6-v2-fp32": "fp32"}
 """What ``EMBEDDINGS_MODEL`` may be with ``EMBEDDINGS_PROVIDER=local``."""
 
-_NAMES: Final[Mapping[Precision, str]] = {"int8": LOCAL_NAME, "fp32": "minilm-l6-v2-fp32@1"}
+_NAMES: Final[Mapping[Precision, str]] = {"int8": LOCAL_NAME, "fp32": "minilm-l6-v2-fp32@2"}
 _ADVICE: Final[Mapping[Precision, str]] = {
     "int8": ADVICE,
     "fp32": "it is built by `make setup` in a checkout of Threadkeep; or set EMBEDDINGS_MODEL to minilm-l6-v2-int8",

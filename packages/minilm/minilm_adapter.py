@@ -1,0 +1,42 @@
+"""What was learnt on top of the published weights, so that a request is near to the statement that it needs.
+
+Every dense layer has two thin matrices, ``a`` of shape ``(rank, inputs)`` and ``b`` of shape ``(outputs, rank)``,
+float16. Their product is added to the layer's weights before the graph is made, so the model is as large and as fast
+as the published one. ``train_adapter.py`` says how they were found.
+
+Source:
+    Hu et al. 2021 (LoRA).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minilm_graph import Weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ADAPTER_PATH = Path(__file__).with_name("adapter.safetensors")
+
+
+def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Weights:
+    """Return *weights* with the products of *adapter*, whose names are those of the layers with ``.a`` and ``.b``.
+
+    Raises:
+        KeyError: The adapter is for another network.
+    """
+    changed = dict(weights)
+    for name in adapter:
+        if not name.endswith(".a"):
+            continue
+        layer = name.removesuffix(".a")
+        inner, outer = (adapter[f"{layer}.{part}"].astype(np.float64) for part in "ab")
+        # Without a product of matrices, whose last digits differ between processors.
+        added = sum(np.multiply.outer(outer[:, rank], inner[rank]) for rank in range(len(inner)))
+        changed[f"{layer}.weight"] = (weights[f"{layer}.weight"] + added).astype(np.float32)
+    return changed
