@@ -49,7 +49,7 @@ Source:
     ``docs/evaluation.md``: half of the pairs that nothing outdates are less alike, and 1 to 8 % of the others.
 """
 
-LEAST_LIKELY: Final = 0.2
+LEAST_LIKELY: Final = 0.22
 """From this probability on a statement of one of two turns is marked."""
 
 LEAST_LIKELY_OF_MANY: Final = 0.38
@@ -77,7 +77,7 @@ Source:
     Of 33 returns in the files of ``docs/evaluation.md`` 17 leave a value in between without a mark, 22 without the
     rule; of true statements it marks none of 9,659 in memories of one item, and 9 of 37,150 in those of four.
 """
-_RETURN_ALIKE: Final = 0.6
+_RETURN_ALIKE: Final = 0.5
 """What a statement returns to has at least this cosine, and a greater one than what was said in between."""
 _MANY: Final = 3
 

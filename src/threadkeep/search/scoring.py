@@ -86,7 +86,7 @@ class Weights:
 
     dense: float = 0.6
     lexical: float = 0.35
-    aspect: float = 0.2
+    aspect: float = 0.3
     previous: float = 0.1
     answer: float = 0.4
     next: float = 0.25
