@@ -67,6 +67,9 @@ Source:
 """
 
 
+ALIKE_OWN: Final = 0.5
+"""The same for what is about the user: two statements about one thing may both be needed."""
+
 CLOSENESS_OWN: Final = 2.0
 """For what is about the user, a standard deviation of closeness counts so much beside the strength.
 
@@ -93,7 +96,7 @@ def in_order(ranking: Ranking, *, own: bool = False) -> Iterator[int]:
     strengths = hits.strength[:first]
     if own:
         strengths = strengths + standardised(hits.closeness_of(first), CLOSENESS_OWN)
-    return chain(spread(strengths, alike), range(first, len(hits)))
+    return chain(spread(strengths, alike, weight=ALIKE_OWN if own else ALIKE), range(first, len(hits)))
 
 
 def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight: float = ALIKE) -> Iterator[int]:
@@ -237,9 +240,12 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
         relevant = frozenset(matters(ranking, kind=kind))
     else:
         return CandidatePlaces(iter(answers), first)
-    places = filter((relevant - first).__contains__, in_order(ranking, own=kind == "own" and not query.foreign))
+    places = filter((relevant - first).__contains__, in_order(ranking, own=kind in _OF_THE_USER))
     return CandidatePlaces(chain(answers, places), first)
 
+
+_OF_THE_USER: Final[frozenset[QuestionKind]] = frozenset(("own", "near", "errand", "open"))
+"""The kinds of questions and requests that are, or may well be, about the user."""
 
 _ON_BEHALF: Final[Mapping[QuestionKind, QuestionKind]] = {
     "task": "errand",
