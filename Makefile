@@ -3,7 +3,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests tools examples packages
-MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.toml packages/minilm/*.txt packages/minilm/src/*/*.py)
+MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.safetensors packages/minilm/*.toml packages/minilm/*.txt packages/minilm/src/*/*.py)
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

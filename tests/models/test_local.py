@@ -116,7 +116,7 @@ class TestPrecision:
         cosines = np.sum(pairs[0] * pairs[1], axis=1)
         assert cosines.mean() >= 0.99
         assert not np.array_equal(*pairs)
-        assert (small.name, large.name) == ("minilm-l6-v2-int8@2", "minilm-l6-v2-fp32@1")
+        assert (small.name, large.name) == ("minilm-l6-v2-int8@3", "minilm-l6-v2-fp32@2")
 
     @pytest.mark.slow
     async def test_fp32_is_the_published_model(self):
@@ -130,9 +130,9 @@ class TestPrecision:
     @pytest.mark.parametrize(
         ("model", "name"),
         [
-            ("", "minilm-l6-v2-int8@2"),
-            ("minilm-l6-v2-int8", "minilm-l6-v2-int8@2"),
-            ("minilm-l6-v2-fp32", "minilm-l6-v2-fp32@1"),
+            ("", "minilm-l6-v2-int8@3"),
+            ("minilm-l6-v2-int8", "minilm-l6-v2-int8@3"),
+            ("minilm-l6-v2-fp32", "minilm-l6-v2-fp32@2"),
         ],
     )
     def test_a_setting_chooses_it(self, model: str, name: str):

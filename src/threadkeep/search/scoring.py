@@ -88,7 +88,7 @@ class Weights:
     lexical: float = 0.35
     aspect: float = 0.3
     previous: float = 0.1
-    answer: float = 0.4
+    answer: float = 0.5
     next: float = 0.25
     second: float = 0.1
     session: float = 0.3

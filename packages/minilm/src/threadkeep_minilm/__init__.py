@@ -20,7 +20,7 @@ FP32_PATH: Final = _HERE / "minilm-l6-v2-fp32.onnx"
 TOKENIZER_PATH: Final = _HERE / "tokenizer.json"
 
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the published ``model.safetensors`` that the graph was made from."""
+"""Of the published ``model.safetensors``; the graph is made from it and ``adapter.safetensors``."""
 
 TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 """Of ``tokenizer.json``, which is the published file, unchanged."""
