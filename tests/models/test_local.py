@@ -119,13 +119,13 @@ class TestPrecision:
         assert (small.name, large.name) == ("minilm-l6-v2-int8@3", "minilm-l6-v2-fp32@2")
 
     @pytest.mark.slow
-    async def test_fp32_is_the_published_model(self):
-        """To three decimals."""
+    async def test_fp32_is_the_published_model_with_the_adapter(self):
+        """To three decimals; without the adapter they are 0.695, 0.943 and 0.257."""
         texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
 
         vectors = await LocalEmbedder(precision="fp32").embed(texts)
 
-        assert vectors[1:] @ vectors[0] == pytest.approx([0.695, 0.943, 0.257], abs=0.001)
+        assert vectors[1:] @ vectors[0] == pytest.approx([0.667, 0.947, 0.246], abs=0.001)
 
     @pytest.mark.parametrize(
         ("model", "name"),

@@ -89,7 +89,7 @@ class CosineScale:
         return np.clip(LOCAL.unrelated + share * (LOCAL.related - LOCAL.unrelated), -1.0, 1.0)
 
 
-LOCAL: Final = CosineScale(0.272, 0.547)
+LOCAL: Final = CosineScale(0.280, 0.521)
 """The scale of the local model, with which floors are measured. Source: a test measures it again."""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from threadkeep.search.query import QuestionKind
     from threadkeep.search.ranking import Ranking, Subject
 
-LEAST_CLOSENESS: Final = 0.34
+LEAST_CLOSENESS: Final = 0.38
 """From so close on, a question is about something that is kept. Words alone are compared by another measure."""
 
 SHORT: Final = 90
