@@ -57,13 +57,13 @@ class TestEmbed:
         """Without loading anything."""
         assert (await embedder.embed([])).shape == (0, 384)
 
-    async def test_the_model_cards_pairs_are_as_near_as_published(self, embedder: LocalEmbedder):
-        """The published model has 0.695, 0.943 and 0.257; int8 costs less than 0.02."""
+    async def test_the_model_cards_pairs_are_as_near_as_in_fp32(self, embedder: LocalEmbedder):
+        """The published model with the adapter has 0.667, 0.947 and 0.246; int8 costs less than 0.02."""
         texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
 
         vectors = await embedder.embed(texts)
 
-        assert vectors[1:] @ vectors[0] == pytest.approx([0.695, 0.943, 0.257], abs=0.02)
+        assert vectors[1:] @ vectors[0] == pytest.approx([0.667, 0.947, 0.246], abs=0.02)
 
     @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
     async def test_any_text_has_a_vector(self, embedder: LocalEmbedder, text: str):

@@ -157,11 +157,16 @@ def test_problem_of_the_moment(text: str):
     assert question_kind(text) == "problem"
 
 
+@pytest.mark.parametrize("text", ["Write a poem for my mother.", "Find mudguards that fit my bicycle."])
+def test_order_about_something_of_the_user(text: str):
+    """What is known of it helps to carry it out."""
+    assert question_kind(text) == "near"
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "I moved to Ghent last week.",
-        "Write a poem for my mother.",
         "Why won't my bread rise?",
         "Where do I live? " * 30,
     ],

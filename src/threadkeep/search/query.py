@@ -244,7 +244,9 @@ def _kind(sentence: str) -> QuestionKind:
     if not asks and _ABOUT_THEM.match(rest) and (own or recalls):
         return "own"
     if not asks and _TASK.match(rest):
-        return "open" if own else "order"
+        if not own:
+            return "order"
+        return "open" if is_problem(rest) else "near"  # "Write a story about my daughter's toy."
     if recalls and rest is not said and not own:
         return "near"
     if not asks and not _DECLARATIVE.match(rest):
