@@ -244,9 +244,8 @@ def _kind(sentence: str) -> QuestionKind:
     if not asks and _ABOUT_THEM.match(rest) and (own or recalls):
         return "own"
     if not asks and _TASK.match(rest):
-        if not own:
-            return "order"
-        return "open" if is_problem(rest) else "near"  # "Write a story about my daughter's toy."
+        of_user: QuestionKind = "open" if is_problem(rest) else "near"
+        return of_user if own else "order"  # "Write a story about my daughter's toy." needs what is known of the toy
     if recalls and rest is not said and not own:
         return "near"
     if not asks and not _DECLARATIVE.match(rest):
