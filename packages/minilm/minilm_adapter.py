@@ -25,7 +25,11 @@ ADAPTER_PATH = Path(__file__).with_name("adapter.safetensors")
 
 
 def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Weights:
-    """Return *weights* with the products of *adapter*, whose names are those of the layers with ``.a`` and ``.b``.
+    """Return *weights* with the products of *adapter* added.
+
+    Args:
+        weights: The published weights.
+        adapter: The matrices of each layer, named as the layer with ``.a`` and ``.b``.
 
     Raises:
         KeyError: The adapter is for another network.
@@ -36,7 +40,7 @@ def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Wei
             continue
         layer = name.removesuffix(".a")
         inner, outer = (adapter[f"{layer}.{part}"].astype(np.float64) for part in "ab")
-        # Without a product of matrices, whose last digits differ between processors.
+        # The last digits of a product of matrices differ between processors, so columns and rows are multiplied.
         added = sum(np.multiply.outer(outer[:, rank], inner[rank]) for rank in range(len(inner)))
         changed[f"{layer}.weight"] = (weights[f"{layer}.weight"] + added).astype(np.float32)
     return changed

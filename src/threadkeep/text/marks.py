@@ -103,12 +103,12 @@ def _quoted_lines(text: str) -> Iterator[tuple[int, int]]:
         if _QUOTED_LINE.match(line):
             if start is None:
                 start = place
-                if before.strip():  # says who wrote it, as mail programs do: then the mail goes on below
+                if before.strip():  # a mail program names the author there, and the mail continues below
                     yield 0, 0
             end = place + len(line)
         elif line.strip() and start is not None:
             yield start, end
-            if before.strip():  # the text goes on without the mark
+            if before.strip():  # the text continues without the mark
                 yield 0, 0
             start = None
         before = line

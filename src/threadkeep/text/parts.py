@@ -10,7 +10,7 @@ from threadkeep.text.semantics import words
 from threadkeep.text.sentences import LEADS_ON
 
 _LONGEST_START: Final = 400
-"""A longer part, or one of several lines, may be a file: no sentence goes on behind it."""
+"""A longer part, or one of several lines, may be a file: no sentence continues behind it."""
 
 _LEADS_ON: Final = LEADS_ON | words(
     """
@@ -24,12 +24,12 @@ _LEADS_ON: Final = LEADS_ON | words(
 def join_parts(parts: Iterable[str | None], *, between: str) -> str:
     """Join the text parts of a message: those of one sentence as a sentence, others with *between* them.
 
-    A sentence goes on in the next part if a comma, the last word or a blank before a small letter tell so. Another
+    A sentence continues in the next part if a comma, the last word or a blank before a small letter tell so. Another
     blank or a small letter tells so, too, unless one of the parts asks for something: then the other may be the text
     that it is about.
 
     Args:
-        parts: In order; ``None`` stands for a part that is no text, such as an image, over which no sentence goes on.
+        parts: In order; ``None`` stands for a part that is no text, such as an image; no sentence continues behind it.
         between: A line break, or a blank line.
     """
     joined: list[str] = []
