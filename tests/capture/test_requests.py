@@ -11,7 +11,7 @@ from threadkeep.capture.models import Turn
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message
 from threadkeep.recall.packing import statement_in, tells
-from threadkeep.text.facts import statements
+from threadkeep.text.facts import only_asks, statements
 from threadkeep.text.requests import is_question, is_request, told_in
 
 TOLD_AND_ASKED = [
@@ -70,6 +70,33 @@ ONLY_ASKED = [
     "si soy vegano, puedo comer miel?",
     "se eu for vegano, posso comer mel?",
 ]
+WHETHER = [
+    "I live in Rome, don't I?",
+    "I live in Rome, don't I",
+    "I work at Siemens, correct?",
+    "I told you that I'm vegan, right?",
+    "I don't work at Siemens, do I?",
+    "My mum lives in Leeds, doesn't she?",
+    "My birthday is on 4 May, isn't it?",
+    "Ich wohne in Graz, oder?",
+    "Ich wohne in Graz, nicht wahr?",
+    "J'habite à Lyon, n'est-ce pas ?",
+    "Je travaille chez Airbus, c'est ça ?",
+    "Vivo en Madrid, ¿verdad?",
+    "Trabajo en Iberia, ¿no es así?",
+    "Moro em Lisboa, não é?",
+    "Eu sou vegano, certo?",
+    "Vivo a Roma, vero?",
+    "Sono vegano, giusto?",
+]
+NOT_WHETHER = [
+    ("I'm vegan, ok?", "I'm vegan"),
+    ("I used to work at Bosch, remember?", "I used to work at Bosch"),
+    ("I live in Rome, do you?", "I live in Rome"),
+    ("I always do it right.", None),
+    ("Ich trinke Kaffee oder Tee.", "Ich trinke Kaffee oder Tee."),
+    ("Vivo en Madrid, ¿recuerdas?", "Vivo en Madrid"),
+]
 
 
 @pytest.mark.parametrize(("told", "asked"), TOLD_AND_ASKED)
@@ -97,6 +124,19 @@ def test_a_question_without_a_mark_and_its_condition_are_no_fact(sentence: str):
 def test_a_question_needs_no_mark(sentence: str):
     assert is_question(sentence)
     assert not tells(f"Asked: {sentence}")
+
+
+@pytest.mark.parametrize("sentence", WHETHER)
+def test_a_sentence_that_asks_whether_it_is_so_tells_nothing(sentence: str):
+    """The user of "I live in Rome, don't I?" may live elsewhere: it is kept as what was asked."""
+    assert statements(sentence) == statements(sentence, beside_text=True) == ()
+    assert only_asks(sentence)
+    assert learnt(sentence) == [("episodic", f"Asked: {sentence}")]
+
+
+@pytest.mark.parametrize(("sentence", "kept"), NOT_WHETHER)
+def test_a_word_at_the_end_that_asks_nothing_leaves_the_statement(sentence: str, kept: str | None):
+    assert [one.text for one in statements(sentence)] == ([kept] if kept else [])
 
 
 def test_an_order_changes_what_was_so_and_is_no_question():

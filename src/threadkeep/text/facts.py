@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from threadkeep.text.ended_facts import is_own_ending
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
 from threadkeep.text.redaction import MARK
-from threadkeep.text.requests import asks_from
+from threadkeep.text.requests import asks_from, asks_whether
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
 from threadkeep.text.sentences import QUOTATION, SUBJECT_IN_VERB, Clause, split_clauses, split_sentences
 from threadkeep.text.slots import slot_of
@@ -244,7 +244,7 @@ def statements(sentence: str, *, beside_text: bool = False) -> tuple[Statement, 
     clauses = split_clauses(text)
     if MARK in text or _is_withdrawn(text) or (len(clauses) > 1 and _is_introduced(clauses[0].text)):
         return ()
-    if _is_topic(text, plain(sentence)):
+    if _is_topic(text, plain(sentence)) or asks_whether(straight(sentence)):
         return ()
     standing = _worth_keeping(clauses, least) if len(clauses) > 1 else ()
     if standing and len(standing) == len(clauses):

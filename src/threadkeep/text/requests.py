@@ -159,8 +159,21 @@ _COMMAND: Final = re.compile(
 )
 _OF_THE_OTHER: Final = re.compile(r"(?i)^(?:and |so |but )?you(?:r|rs|'re|'ve|'ll)?\b")
 _RHETORICAL: Final = re.compile(
-    r"(?i)[,;.!–—-] (?:can you believe (?:it|that|this)|would you believe it|believe it or not|you know|isn't it|huh|eh|hm{1,6}|and why not|who knew|how about that)\?{1,3}$"
+    r"(?i)[,;.!–—-] (?:can you believe (?:it|that|this)|would you believe it|believe it or not|you know|huh|eh|hm{1,6}|and why not|who knew|how about that)\?{1,3}$"
 )
+_PERSON: Final = r"(?:i|he|she|it|we|they)"
+_AUXILIARY: Final = r"(?:is|are|am|was|were|do|does|did|have|has|had|can|could|will|would|should)"
+_ASKS_WHETHER: Final = re.compile(
+    rf"""(?ix)(?:[,;–—-]|\.{{2,3}}|…)\ ?(?:and\ |but\ )?(?:{_AUXILIARY}n['’]?t\ {_PERSON}|{_AUXILIARY}\ {_PERSON}\ not|am\ i\ (?:right|wrong)|n['’]est-ce\ pas|nicht\ wahr)[?!.\s]{{0,4}}$
+    | [\s,;–—-]\ ?¿?(?:{_AUXILIARY}n['’]?t\ {_PERSON}|am\ i\ (?:right|wrong)|(?:is|isn['’]t)\ that\ (?:right|correct|true|so)|right|correct|yes|no|innit
+      |oder(?:\ (?:nicht|etwa|doch))?|nicht\ wahr|stimmt(?:['’]?s|\ das)?|richtig|ne|gell?|non|n['’]est-ce\ pas|pas\ vrai|c['’]est\ (?:ça|bien\ ça)|hein
+      |(?:es\ )?verdad|(?:es\ )?cierto|no\ es\ (?:así|cierto|verdad)|a\ que\ sí|né|não\ é(?:\ (?:verdade|mesmo|isso))?|é\ isso|certo|vero|giusto|non\ è\ (?:vero|così)|sbaglio)\s?[?!]{{1,4}}$"""
+)
+"""A tag that asks whether what stands before it is so; ``ok?`` and ``remember?`` ask nothing about it."""
+_ASKS_WHETHER_NOT: Final = re.compile(rf"(?i), {_AUXILIARY} {_PERSON}\s?[?]{{1,4}}$")
+"""Behind a denial such words are a tag, too: ``I don't work at Siemens, do I?``"""
+_DENIAL: Final = re.compile(r"(?i)\b(?:not|never|no)\b|n['’]t\b")
+_LONGEST_TAG: Final = 32
 _ALWAYS: Final = re.compile(
     r"(?i)\b(?:always|never|whenever|ever|every time|from now on|in future|immer|stets|nie|niemals|grundsätzlich|künftig|ab (?:jetzt|sofort)|toujours|jamais|désormais|siempre|nunca|jamás|sempre|jamais|mai|d'ora in poi)\b"
 )
@@ -204,8 +217,17 @@ def is_question(sentence: str) -> bool:
     return "?" in said or _QUESTION.match(said) is not None or _QUESTION_ELSEWHERE.match(said) is not None
 
 
+def asks_whether(said: str) -> bool:
+    """Return whether *said*, in normal form, ends with a tag such as ``, don't I?``: the user asks whether it is so."""
+    end = max(0, len(said) - _LONGEST_TAG)
+    if _ASKS_WHETHER.search(said, end):
+        return True
+    found = _ASKS_WHETHER_NOT.search(said, end)
+    return found is not None and _DENIAL.search(said, 0, found.start()) is not None
+
+
 def _begins_asking(said: str) -> bool:
-    if _QUESTION.match(said) or _COMMAND.match(said):
+    if _QUESTION.match(said) or _COMMAND.match(said) or asks_whether(said):
         return True
     elsewhere = any(rule.match(said) for rule in (_QUESTION_ELSEWHERE, _COMMAND_ELSEWHERE, _ANYWHERE_ELSEWHERE))
     return elsewhere and ("?" in said or _ALWAYS.search(said) is None)
