@@ -39,6 +39,15 @@ async def sent(gateway: GatewayWorld, message: str, *contents: bytes, **fields: 
         return 200, [event async for event in events_of(response)]
 
 
+FORM_TYPE = "multipart/form-data; boundary=edge"
+
+
+def part(name: str, content: bytes, filename: str | None = None) -> bytes:
+    """Return a part of a form of ``FORM_TYPE``."""
+    file = "" if filename is None else f'; filename="{filename}"'
+    return f'--edge\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+
+
 class TestTexts:
     @pytest.mark.parametrize(
         "content",
@@ -160,3 +169,27 @@ class TestRefusals:
         status, problem = await sent(gateway, "Hello", b"a", memory="maybe")
 
         assert (status, problem["code"]) == (422, "input_invalid")
+
+    @pytest.mark.parametrize(
+        ("body", "content_type", "message"),
+        [
+            (b'{"message": "Hello"}', "application/json", "multipart/form-data"),
+            (b"message=Hello&message=Bye", "application/x-www-form-urlencoded", "more than one field 'message'"),
+            (part("message", b"Hello") + part("message", b"Bye"), FORM_TYPE, "more than one field 'message'"),
+            (part("message", b"I live in K\xf6ln."), FORM_TYPE, "'message' is no UTF-8"),
+            (part("message", b"Hello") + part("file", b"Tram 28", "a.md"), FORM_TYPE, "file"),
+            (part("message", b"Hello", "a.md"), FORM_TYPE, "message"),
+        ],
+        ids=["json", "urlencoded-twice", "twice", "latin-1", "file-of-another-name", "message-as-file"],
+    )
+    async def test_a_form_that_would_be_read_in_part_is_refused(
+        self, gateway: GatewayWorld, body: bytes, content_type: str, message: str
+    ):
+        """Nothing of a form is dropped or read as other letters: the answer names the field."""
+        end = b"--edge--\r\n" if content_type == FORM_TYPE else b""
+        async with gateway.client() as client:
+            answer = await client.post("/chat/stream_files", content=body + end, headers={"Content-Type": content_type})
+
+        assert (answer.status_code, answer.json()["code"]) == (422, "input_invalid")
+        assert message in answer.text
+        assert gateway.model.prompts == []

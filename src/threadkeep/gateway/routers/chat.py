@@ -11,7 +11,8 @@ from fastapi import APIRouter, Header, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from starlette.datastructures import FormData
-from starlette.exceptions import HTTPException
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from typing_extensions import override
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, RequestBody, refuse_nul
 from threadkeep.gateway.event_buffer import MAX_BYTES
@@ -23,7 +24,6 @@ from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
-    UploadedDocument,
     read_upload,
     require_total,
 )
@@ -121,16 +121,18 @@ async def stream_files(request: Request, user: Starter, idempotency_key: Idempot
     announced = request.headers.get("content-length", "")
     if not announced.isdecimal() or int(announced) > FORM_BYTES:
         raise ProblemError(413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or no Content-Length.")
-    documents: list[UploadedDocument] = []
     async with _form(request) as form:
-        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+        fields = {name: value for name, value in form.multi_items() if name != "files" or isinstance(value, str)}
+        uploads = [file for name, file in form.multi_items() if name == "files" and not isinstance(file, str)]
+        if repeated := [name for name in fields if len(form.getlist(name)) > 1]:
+            raise ProblemError(
+                422, "input_invalid", f"The form has more than one field {repeated[0][:100]!r}; send one."
+            )
         try:
             body = ChatBody.model_validate(fields)
         except ValidationError as error:
             raise RequestValidationError(error.errors(include_input=False, include_url=False)) from error
-        for name, file in form.multi_items():
-            if name == "files" and not isinstance(file, str):
-                documents.append(await read_upload(file.filename or "", await file.read(), user.runs.children))
+        documents = [await read_upload(file.filename or "", await file.read(), user.runs.children) for file in uploads]
     require_total(documents)
     await _require_checkpoint(user, body)
     turn = replace(_turn(user, body), documents=tuple(documents))
@@ -151,16 +153,39 @@ async def _form(request: Request) -> AsyncGenerator[FormData]:
     """Yield the form of a request.
 
     Raises:
-        ProblemError: It is no form, or has too many files or fields.
+        ProblemError: It is no form, has too many files or fields, or a field is no UTF-8.
     """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    headers, body = request.headers, request.stream()
+    if kind == "multipart/form-data":
+        parser = _FilesParser(headers, body, max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES)
+    elif kind == "application/x-www-form-urlencoded":
+        parser = FormParser(headers, body, max_fields=_FIELDS, max_part_size=FORM_BYTES)
+    else:
+        raise ProblemError(422, "input_invalid", "The body is no form; send it with Content-Type: multipart/form-data.")
     try:
-        form = await request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES)
-    except HTTPException as error:
-        raise ProblemError(422, "input_invalid", f"The form is invalid: {error.detail}") from error
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise ProblemError(422, "input_invalid", f"The form is invalid: {error.message}") from error
     try:
         yield form
     finally:
         await form.close()
+
+
+class _FilesParser(MultiPartParser):
+    """Refuses fields that are not UTF-8; Starlette reads them as Latin-1, so other letters would be kept."""
+
+    @override
+    def on_part_end(self) -> None:
+        part = self._current_part
+        if part.file is None:
+            try:
+                part.data.decode()
+            except UnicodeDecodeError as error:
+                msg = f"The field {part.field_name[:100]!r} is no UTF-8."
+                raise MultiPartException(msg) from error
+        super().on_part_end()
 
 
 def _turn(user: ChatUser, body: ChatBody) -> TurnRequest:
