@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import index
 from typing import Final, SupportsIndex, TypeVar, cast
 
@@ -70,11 +70,16 @@ def check_moment(value: object, name: str) -> None:
     """Check a time.
 
     Raises:
-        InvalidInputError: It cannot be compared with times that have a time zone.
+        InvalidInputError: It has no time zone, or is outside the years 1 to 9999 in UTC, in which times are kept.
     """
     if not isinstance(value, datetime) or value.tzinfo is None:
         msg = f"{name} must be a datetime with a time zone, e.g. datetime.now(UTC)."
         raise InvalidInputError(msg)
+    try:
+        value.astimezone(UTC)
+    except OverflowError as error:
+        msg = f"{name} must be in the years 1 to 9999 in UTC, got {value.isoformat()}."
+        raise InvalidInputError(msg) from error
 
 
 def checked_list(values: object, name: str, kind: type[T]) -> list[T]:

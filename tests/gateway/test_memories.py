@@ -649,6 +649,7 @@ class TestBadInput:
             b'{"text": "x", "extra": 1}',
             b'{"text": "x", "valid_from": "2020-01-01T00:00:00"}',
             b'{"text": "x", "valid_from": 1e400}',
+            b'{"text": "x", "valid_from": "9999-12-31T23:59:59-14:00"}',
             b'{"text": ' + b"[" * 33 + b"]" * 33 + b"}",
             b"[" * 100_000,
             json.dumps({"text": "x" * 8_001}).encode(),

@@ -164,6 +164,21 @@ class TestWrongOnes:
                 with pytest.raises(InvalidInputError, match="since must be a datetime with a time zone"):
                     call(owner="ana", since=since)
 
+    @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+    def test_a_time_that_has_no_year_in_utc(self, moment: str) -> None:
+        """It is refused instead of left out: what is kept has its times in UTC."""
+        at = datetime.fromisoformat(moment)
+        with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
+            for call in (
+                lambda: tk.sync.memories.remember("I move to Oslo.", valid_from=at),
+                lambda: tk.sync.memories.remember_many([NewMemory("I move to Oslo.", valid_to=at)]),
+                lambda: tk.sync.memories.list(since=at),
+            ):
+                with pytest.raises(InvalidInputError, match="must be in the years 1 to 9999 in UTC"):
+                    call()
+
+            assert tk.sync.memories.list() == []
+
     @pytest.mark.parametrize(("call", "message"), OF_ANOTHER_TYPE)
     def test_a_value_of_another_type(self, call: Callable[[Any], object], message: str) -> None:
         """One sentence names the argument, and what it takes."""
