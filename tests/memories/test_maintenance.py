@@ -273,14 +273,21 @@ class TestImport:
             json.dumps({"text": "I HAVE two cats"}),
             json.dumps({"text": "I like tea.", "kind": "semantic", "trust": "user", "approval": {"by": "me"}}),
             "[" * 100_000,
+            json.dumps({"text": "I live in Rome.", "memory_id": "a\0b"}),
         ]
 
         done = await tk.memories.import_lines(lines)
 
         assert await texts(tk) == ["I have two cats.", "I like tea."]
-        assert sorted(done.faults) == [2, 3, 4, 6, 7, 9, 11]
+        assert sorted(done.faults) == [2, 3, 4, 6, 7, 9, 11, 12]
         assert done.left_out == 1
         assert {m.trust for m in await tk.memories.list()} == {"import"}
+
+    async def test_a_byte_order_mark_costs_no_line(self, tk: threadkeep.Threadkeep):
+        """Editors of Windows begin a file with one."""
+        done = await tk.memories.import_lines('\ufeff{"text": "I have two cats."}\n{"text": "I like tea."}\n')
+
+        assert (done.faults, await texts(tk)) == ({}, ["I have two cats.", "I like tea."])
 
     async def test_what_was_forgotten_or_rejected_stays_away(self, tk: threadkeep.Threadkeep):
         """An import is nobody's decision about one statement, and says which lines it refused."""

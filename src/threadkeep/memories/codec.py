@@ -491,8 +491,8 @@ class Imported:
 
 
 def json_lines(text: str) -> list[str]:
-    """Return the lines of JSON Lines; other separators than a line feed are part of a string."""
-    lines = text.split("\n")
+    """Return the lines of JSON Lines, without a byte order mark; only a line feed separates them."""
+    lines = text.removeprefix("\ufeff").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
@@ -521,8 +521,8 @@ def parsed(line: str) -> NewMemory | None:
     value = dict(fields["value"]) if exported else fields
     key = fields.get("key") if exported else fields.get("memory_id", fields.get("id"))
     value.setdefault("timestamp", fields.get("created_at"))
-    if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_ID):
-        msg = "its id must be a string of 1 to 1,000 characters"
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_ID and "\0" not in key):
+        msg = "its id must be a string of 1 to 1,000 characters without NUL"
         raise InvalidInputError(msg)
     memory = memory_of(Item(Ref(_NO_PARTITION, (MEMORIES, ""), key or ""), value, 0, _LONG_AGO, _LONG_AGO))
     if memory is None:
