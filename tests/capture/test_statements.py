@@ -59,6 +59,37 @@ class TestStatements:
         """What is kept is the statement, without hello before and without the question after."""
         assert [statement.text for statement in statements(sentence)] == [kept]
 
+    @pytest.mark.parametrize(
+        ("sentence", "kept"),
+        [
+            ("No, I said I live in Derby.", "I live in Derby."),
+            ("I told you that I'm vegan.", "I'm vegan."),
+            ("I said my sister is a nurse, not my brother.", "my sister is a nurse, not my brother."),
+            ("Non, j'ai dit que j'habite à Lyon.", "j'habite à Lyon."),
+            ("No, dije que vivo en Madrid.", "vivo en Madrid."),
+            ("Não, eu disse que moro em Lisboa.", "moro em Lisboa."),
+            ("No, ho detto che abito a Roma.", "abito a Roma."),
+        ],
+    )
+    def test_what_the_user_says_again_is_kept_as_said(self, sentence: str, kept: str):
+        """Who corrects the assistant tells the fact again."""
+        assert [one.text for one in statements(sentence)] == [kept]
+
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "No, I said 14 May.",
+            "No, I said Derby, not Leeds.",
+            "I said my sister, not my brother.",
+            "I never said I live in Derby.",
+            "I told you I live in Derby, but I lied.",
+            "Disse que mora em Lisboa.",
+        ],
+    )
+    def test_a_word_that_corrects_another_is_no_fact(self, sentence: str):
+        """By itself it says nothing; other people's words are not the user's."""
+        assert statements(sentence) == ()
+
     def test_long_sentence_is_not_kept(self):
         """More than 300 characters are not one short statement."""
         sentence = "I live in Lisbon with " + ", ".join(f"cat number {n}" for n in range(40))

@@ -100,6 +100,14 @@ _REMEMBER: Final = re.compile(
     rf"|^(?:(?:please|pls|(?:can|could|would|will) you) )+{_KEEPS} that (?!you\b)(?=[\w'-]+ )"
 )
 """Who asks politely asks the assistant, so that anything may follow."""
+_AGAIN: Final = re.compile(
+    r"""(?ix)^(?:no|non|não|nope|sorry|but|pero|mais|mas|ma)?[,.!]?\ ?(?:
+      i(?:\ (?:clearly|just|already|actually|literally)|'ve\ already)?\ (?:said|told\ you)(?:\ that|:|,)?\ (?=(?:i(?:'m|'ve)?|we(?:'re|'ve)?)\ (?!(?:was|were|would|had|did|could|might|should)\b) | (?:my|our)\ (?:[\w'-]+\ ){1,3}(?:is|are|has|have|lives|works)\b)
+    | (?:je\ t'ai|j'ai)\ (?:déjà\ |bien\ )?dit\ (?:que\ (?=j'|(?:je|mon|ma|mes|nous)\b))
+    | (?:te\ )?(?:he\ dicho|dije)\ que\ (?=\w) | eu\ (?:já\ )?(?:te\ )?disse\ que\ (?=\w) | (?:ti\ )?ho\ (?:già\ )?detto\ che\ (?=\w)
+    )(?!.{0,200}\b(?:but|lied|joke|joking|wrong|mistake|mais|menti|pero|mentí|mas|ma|mentito)\b)"""
+)
+"""Who corrects the assistant repeats what they said: ``No, I said I live in Derby.``"""
 _ONLY_KNOW: Final = re.compile(r"(?i)\b(?:know|be aware)\b")
 _SUPPOSED_TAIL: Final = re.compile(r"(?i)(?<=\w), so (?:i|we)(?:'d| would| could| might| should)\b")
 """What follows from a statement as a thought: ``…, so I would leave the house to Paul``."""
@@ -156,6 +164,7 @@ _HYPOTHETICAL: Final = re.compile(
 )
 _REPORTED: Final = re.compile(
     r"(?i)(?<!\bi )(?<!\bwe )\b(?:says?|said|saying|told|tells|telling|asks?|asked|wrote|writes|texted|replied|claims?|claimed|announced|instructed|instructs|(?:orders?|ordered) me|insists?|insisted|demands?)\b(?! (?:yes|no)\b)"
+    r"|^(?:(?:no|nope|but|sorry),? )?i (?:(?:clearly|just|already|actually|literally) )?(?:said|wrote|typed)\b(?! (?:yes|no|goodbye|farewell|hello)\b)"
     r"|\baccording to\b|\bquote\b|(?<!\bi )(?<!\bwe )\b(?:thinks?|thought|believes?|believed|assumes?|assumed|reckons?|hears?|heard|suspects?|suspected|imagines?|pretends?|wishes|hopes) (?:that )?(?:I|I'm|I've|we|we're|my|our)\b"
     r"|\b(?:rumou?r has it|apparently|supposedly|allegedly)\b"
     r"|\b(?:e-?mail|mail|message|page|site|text|letter|article|note|post|document|doc|sign)s? (?:reads?|states?|goes|shows?)\b"
@@ -318,7 +327,7 @@ def _without_lead(text: str) -> tuple[str, str]:
     said = straight(text)
     if len(said) != len(text):  # a ligature or a wide form was taken apart: positions would not fit
         text = said
-    for lead in (_GREETING, _REMEMBER, _GREETING):
+    for lead in (_GREETING, _AGAIN, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
             if (
