@@ -497,24 +497,43 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
-def _message_of(record: logging.LogRecord) -> str:
+class TextFormatter(logging.Formatter):
+    """Formats a record as its message, and an exception with its traceback.
+
+    Of what the packages of protocols log, it has the place only.
+    """
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return _message_of(record) if _quotes_clients(record) else super().format(record)
+
+
+def _quotes_clients(record: logging.LogRecord) -> bool:
     package = Path(record.pathname).parts if record.name == "root" else record.name.split(".")  # mcp uses the root, too
-    if any(one in package for one in PROTOCOLS):
+    return any(one in package for one in PROTOCOLS)
+
+
+def _message_of(record: logging.LogRecord) -> str:
+    if _quotes_clients(record):
         return f"{record.module}, line {record.lineno}; the message is left out, as it may quote a client."
     return record.getMessage()
 
 
 def use_log_format(settings: Settings) -> None:
-    """Let the loggers of a server write JSON to standard error from now on, if THREADKEEP_LOG_FORMAT asks for it.
+    """Let the loggers of a server write to standard error from now on, in the format of THREADKEEP_LOG_FORMAT.
 
     The root logger does, too, unless the application has given it handlers.
     """
-    if settings.log_format != "json":
-        return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
+    if settings.log_format == "json":
+        handler.setFormatter(JsonFormatter())
+    else:
+        handler.setFormatter(TextFormatter())
+        handler.setLevel(logging.WARNING)
     if not logging.root.handlers:
         logging.root.addHandler(handler)
+    if settings.log_format != "json":
+        return
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler] if name != "uvicorn.error" else []
