@@ -276,6 +276,16 @@ class TestNotLearnt:
 
         assert facts(tk) == {"My cat is called Minka."}
 
+    def test_an_answer_without_memory_to_a_task_that_asks_again(self, tk: threadkeep.Threadkeep):
+        """Its run ends before the task does, so no checkpoint and no message tells of it."""
+        agent = agent_of(tk, tk.checkpointer, calling("ask_twice", question="Where?"), "Thanks.")
+        agent.invoke(said("Help me with a form."), tk.config(user_id=ANA, thread_id="1"))
+        agent.invoke(Command(resume=HOME), tk.config(user_id=ANA, thread_id="1", memory=False))
+        agent.invoke(Command(resume=WORK), tk.config(user_id=ANA, thread_id="1"))
+
+        assert facts(tk) == {WORK}
+        assert not any(HOME in one for one in episodes(tk))
+
     @pytest.mark.parametrize("text", ["Don't write this down. I live in Graz with my sister."])
     def test_answers_that_the_user_wants_left_out(self, tk: threadkeep.Threadkeep, saver: Any, text: str):
         agent, config = agent_of(tk, saver, asking("Where?"), "Thanks."), tk.config(user_id=ANA, thread_id="1")

@@ -330,11 +330,12 @@ def encode_writes(
     task_path: str,
     run: str,
     serde: SerializerProtocol,
+    memory: bool = True,
 ) -> list[Put]:
     """Return the puts that store what a task wrote at once after the checkpoint at *place*.
 
     What it writes to LangGraph's own channels replaces what it wrote there before. Everything else gets an item of its
-    own, and the first counts.
+    own, and the first counts. What a run without *memory* writes stays marked as such, whatever replaces it.
     """
     entries: list[Entry] = [
         (WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
@@ -343,6 +344,9 @@ def encode_writes(
     channels = dict(writes)
     rest = ",".join(channels) if WRITES_IDX_MAP.keys() >= channels.keys() else new_id()
     value = {"task": task_id, "path": task_path, "run": run, "order": next(_order)}
+    if not memory:
+        value["memory"] = memory
+        rest = f"{rest}:without-memory"
     return to_puts((CHECKPOINTS, *place), f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(entries))
 
 
@@ -414,6 +418,11 @@ class StoredCheckpoint:
                 if entry[0] < 0 or place not in entries:
                     entries[place] = item, entry
         return [*entries.values()]
+
+    @property
+    def all_with_memory(self) -> bool:
+        """Whether every run that wrote something after it used memory."""
+        return all(item.value.get("memory", True) for item in self.writes)
 
     def note_values(self, stored: StoredValues, versions: ChannelVersions) -> None:
         """Add to *stored* the large values that this checkpoint refers to."""

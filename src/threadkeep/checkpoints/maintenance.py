@@ -203,8 +203,10 @@ class Maintenance:
                     break
         return found
 
-    async def way_back(self, thread_id: str, *, inputs: int, limit: int) -> list[CheckpointTuple]:
+    async def way_back(self, thread_id: str, *, inputs: int, limit: int) -> list[tuple[CheckpointTuple, bool]]:
         """Return the newest checkpoints of a thread without their large values, newest first.
+
+        Each stands with whether all runs that wrote after it used memory.
 
         Args:
             thread_id: The thread; it has been bound to the owner of the caller.
@@ -212,12 +214,13 @@ class Maintenance:
             limit: More of the root graph are not.
         """
         thread = self._thread(thread_id)
-        found: list[CheckpointTuple] = []
+        found: list[tuple[CheckpointTuple, bool]] = []
         head = await thread.head()
         stored = await thread.load(CheckpointPlace("", head.newest)) if head is not None and head.newest else None
         while stored is not None and len(found) < limit:
-            found.append(stored.to_tuple(thread_id, self.serde, {}))
-            inputs -= found[-1].metadata.get("source") == "input"
+            one = stored.to_tuple(thread_id, self.serde, {})
+            found.append((one, stored.all_with_memory))
+            inputs -= one.metadata.get("source") == "input"
             parent = stored.parent_id if inputs > 0 else ""
             stored = await thread.load(CheckpointPlace("", parent)) if parent else None
         return found

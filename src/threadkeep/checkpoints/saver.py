@@ -53,6 +53,7 @@ from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for
 from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
+from threadkeep.models.base import is_memory_off
 from threadkeep.observability import Telemetry
 from threadkeep.run_events import current_run, listen
 
@@ -531,11 +532,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not writes:
             return self._require_owner(target)
         lease = target.lease
-        run = lease.run if lease is not None else ""
+        run, memory = lease.run if lease is not None else "", not is_memory_off(config)
         if lease is not None and not target.place.namespace and (status := status_after(writes)):
             lease.status = status
         write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
-        puts = encode_writes(target.place, writes, task_id=task_id, task_path=task_path, run=run, serde=self.serde)
+        puts = encode_writes(
+            target.place, writes, task_id=task_id, task_path=task_path, run=run, serde=self.serde, memory=memory
+        )
         change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
         if lease is None:
             return self._write(target, change)

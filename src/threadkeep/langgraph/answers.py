@@ -48,15 +48,18 @@ async def earlier_answers(saver: ThreadkeepCheckpointer, owner: Owner, thread_id
     """Return the texts that earlier runs of the thread's newest *turns* answered with, oldest first.
 
     Only our checkpointer's: in the thread of another one, a user who was refused may have answered. The checkpoint that
-    follows an answer tells whether its run had memory; one that is not stored yet is of the run that asks. Of what a
+    follows an answer tells whether its run had memory; one that is not stored yet is of the run that asks. Where one
+    task asked twice, the marks of what was written tell it. Of what a
     subgraph asked at one step of the root graph, the last answer is known.
     """
     view = saver.scoped(owner) if saver.is_scoped else saver
     found = await view.run(view.maintenance.way_back(thread_id, inputs=turns, limit=_CHECKPOINTS_READ))
     texts: list[str] = []
-    for then, one in zip([None, *found], found, strict=False):
-        if then is None or dict(then.metadata).get(MEMORY_KEY) != MemorySwitch.OFF.value:
+    then: CheckpointTuple | None = None
+    for one, all_with_memory in found:
+        if all_with_memory and (then is None or dict(then.metadata).get(MEMORY_KEY) != MemorySwitch.OFF.value):
             texts[:0] = [text for answers in _answered_at(one) for text in _texts(answers)]
+        then = one
     return texts
 
 
