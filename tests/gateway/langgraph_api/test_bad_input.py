@@ -88,6 +88,7 @@ OTHERS: Final[list[tuple[str, str, Any, int]]] = [
     ("PUT", "/store/items", {"namespace": ["users", "me", "gateway", "idempotency"], "key": "a", "value": {}}, 403),
     ("PUT", "/store/items", {"namespace": ["users", "me", "a.b"], "key": "a", "value": {}}, 422),
     ("PUT", "/store/items", {"namespace": ["users", "me", "x"], "key": "a", "value": [1]}, 422),
+    ("PUT", "/store/items", {"namespace": ["users", "me", "x"], "key": "a\0", "value": {}}, 422),  # no address has it
     ("POST", "/store/items/search", {"namespace_prefix": []}, 403),
     ("POST", "/store/items/search", {"namespace_prefix": ["users"]}, 403),
     ("POST", "/store/items/search", {"namespace_prefix": ["users", "me", "gateway"]}, 403),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from threadkeep.errors import OwnerMismatchError
-from threadkeep.gateway.bodies import RequestBody, as_object
+from threadkeep.gateway.bodies import RequestBody, as_object, refuse_nul
 from threadkeep.gateway.inputs import GatewayUser, Reader, Writer
 from threadkeep.gateway.langgraph_api.states import Page, PageBody, answer
 from threadkeep.gateway.owner_items import is_internal
@@ -29,8 +29,9 @@ class ItemBody(RequestBody):
 
 
 class PutBody(ItemBody):
-    """An item to write."""
+    """An item to write; a key with a NUL is refused, as no address of an item can name it."""
 
+    key: Annotated[str, AfterValidator(refuse_nul)]
     value: dict[str, Any]
     index: Literal[False] | list[str] | None = None
     ttl: float | None = None
