@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from threadkeep.text.claims import adds_to_it, change_in
 from threadkeep.text.facts import statements
 
 
@@ -78,3 +79,34 @@ def test_what_is_over_is_kept(sentence: str):
 def test_what_is_possible_passing_or_of_others_is_not_kept(sentence: str):
     """A name alone may be of a stranger; the sentence stays an episode."""
     assert kept(sentence) == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Mi sono trasferita a Parigi.",
+        "Ci siamo trasferiti a Siena.",
+        "Ho traslocato a Bari.",
+        "Ich bin nach Wien gezogen.",
+        "J'ai emménagé à Lille.",
+    ],
+)
+def test_a_move_tells_of_a_change(sentence: str):
+    """So that the home of before is told as earlier."""
+    assert change_in(sentence) == "change"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Ich habe jetzt einen zweiten Job bei Spar.",
+        "J'ai maintenant un deuxième boulot chez Paul.",
+        "Ahora tengo un segundo trabajo en un bar.",
+        "Agora tenho um segundo emprego num bar.",
+        "Adesso ho un secondo lavoro in pizzeria.",
+    ],
+)
+def test_a_second_job_adds_to_the_first(sentence: str):
+    """Also with a word that tells of a change elsewhere, such as ``now``."""
+    assert adds_to_it(sentence)
+    assert change_in(sentence) is None
