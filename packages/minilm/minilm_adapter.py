@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from minilm_graph import Weights
 
 ADAPTER_PATH = Path(__file__).with_name("adapter.safetensors")
+CHANGES_PATH = Path(__file__).with_name("changes.safetensors")
+"""Of the network that tells whether one statement makes another untrue, with the two layers at its end."""
 
 
 def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Weights:
-    """Return *weights* with the products of *adapter* added.
+    """Return *weights* with the products of *adapter* added, and with the layers that only *adapter* has.
 
     Args:
         weights: The published weights.
@@ -34,7 +36,7 @@ def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Wei
     Raises:
         KeyError: The adapter is for another network.
     """
-    changed = dict(weights)
+    changed = dict(weights) | {name: matrix for name, matrix in adapter.items() if not name.endswith((".a", ".b"))}
     for name in adapter:
         if not name.endswith(".a"):
             continue

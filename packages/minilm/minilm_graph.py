@@ -1,7 +1,8 @@
-"""The network of all-MiniLM-L6-v2 as an ONNX graph, written node by node from its published weights.
+"""The network of all-MiniLM-L6-v2 as ONNX graphs, written node by node from its published weights.
 
-Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. Nothing
-else is needed to run it than onnxruntime.
+Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. A second graph
+reads two statements at once and weighs whether the first makes the second untrue. Nothing else is needed to run them
+than onnxruntime.
 
 In int8 the weights of a dense layer have one scale per output channel, and those of the word table one per word.
 What goes into a dense layer has one scale per channel, fixed when the graph is made; after Gelu, where few values are
@@ -55,15 +56,24 @@ def sentence_encoder(weights: Weights, reach: Reach | None = None) -> onnx.Model
 
     In fp32, or with *reach* in int8.
     """
-    graph = _Graph(weights) if reach is None else _Int8Graph(weights, reach)
-    mask = graph.node("Cast", "attention_mask", to=TensorProto.INT32)
-    hidden = _embeddings(graph)
-    for layer in range(LAYERS):
-        hidden = _encoder_layer(graph, hidden, mask, f"encoder.layer.{layer}")
-    _mean_of_unit_length(graph, hidden)
-    model = graph.finish()
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    graph = _graph(weights, reach)
+    _mean_of_unit_length(graph, _encoded(graph, _embeddings(graph)))
+    return graph.finish(("input_ids", "attention_mask"), "embedding", DIMS)
+
+
+def change_detector(weights: Weights, reach: Reach | None = None) -> onnx.ModelProto:
+    """Return the checked model: ``input_ids``, ``attention_mask``, ``token_type_ids`` -> ``weight``, ``(batch, 1)``.
+
+    The tokens of type 0 are the newer statement, those of type 1 the older one. In fp32, or with *reach* in int8; the
+    two layers at the end are in fp32.
+    """
+    graph = _graph(weights, reach)
+    _weight_of_change(graph, _encoded(graph, _embeddings_of_pair(graph)))
+    return graph.finish(("input_ids", "attention_mask", "token_type_ids"), "weight", 1)
+
+
+def _graph(weights: Weights, reach: Reach | None) -> _Graph:
+    return _Graph(weights) if reach is None else _Int8Graph(weights, reach)
 
 
 class _Graph:
@@ -95,9 +105,14 @@ class _Graph:
         return self._constant(name, np.array(value, dtype=np.float32))
 
     def positions(self) -> str:
-        """The table of positions, with the token type, which is always the first, added."""
+        """The table of positions, with the first token type added."""
         table = self._weights["embeddings.position_embeddings.weight"]
         return self._constant("positions", table + self._weights["embeddings.token_type_embeddings.weight"][0])
+
+    def second_type(self) -> str:
+        """What the second token type has beside the first."""
+        first, second = self._weights["embeddings.token_type_embeddings.weight"]
+        return self._constant("second_type", second - first)
 
     def dense(self, tensor: str, *layers: str) -> str:
         """Several layers side by side are one product."""
@@ -108,6 +123,11 @@ class _Graph:
     def dense_after_gelu(self, tensor: str, layer: str) -> str:
         return self.dense(tensor, layer)
 
+    def exact_dense(self, tensor: str, layer: str, *, output: str | None = None) -> str:
+        """A layer that stays in fp32."""
+        parts = self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")
+        return self.node("Gemm", tensor, *parts, output=output, transB=1)
+
     def bias(self, *layers: str) -> str:
         return self._constant(f"{layers[0]}.bias", np.concatenate([self._weights[f"{each}.bias"] for each in layers]))
 
@@ -115,15 +135,15 @@ class _Graph:
         scale, bias = self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")
         return self.node("LayerNormalization", tensor, scale, bias, axis=-1, epsilon=NORM_EPSILON)
 
-    def finish(self) -> onnx.ModelProto:
-        shape = ["batch", "tokens"]
-        inputs = [
-            helper.make_tensor_value_info(name, TensorProto.INT64, shape) for name in ("input_ids", "attention_mask")
-        ]
-        outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", DIMS])]
-        graph = helper.make_graph(self._nodes, "minilm-l6-v2", inputs, outputs, list(self._constants.values()))
+    def finish(self, inputs: Sequence[str], output: str, dims: int) -> onnx.ModelProto:
+        """Return the checked model with these *inputs* of token ids, and *dims* numbers for each text."""
+        given = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in inputs]
+        outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", dims])]
+        graph = helper.make_graph(self._nodes, "minilm-l6-v2", given, outputs, list(self._constants.values()))
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, CONTRIB_OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+        onnx.checker.check_model(model, full_check=True)
+        return model
 
     def _add(
         self, operator: str, inputs: Sequence[str], outputs: list[str], attributes: Mapping[str, object]
@@ -201,11 +221,34 @@ def input_steps(reach: NDArray[np.float64], matrix: NDArray[np.float32]) -> NDAr
 
 def _embeddings(graph: _Graph) -> str:
     """Word + position + token type, normalised; shape (batch, tokens, 384)."""
+    return graph.layer_norm(_placed_words(graph), "embeddings.LayerNorm")
+
+
+def _embeddings_of_pair(graph: _Graph) -> str:
+    """The same with the token type of each token."""
+    is_second = _each_token(graph, graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT))
+    typed = graph.node("Add", _placed_words(graph), graph.node("Mul", is_second, graph.second_type()))
+    return graph.layer_norm(typed, "embeddings.LayerNorm")
+
+
+def _placed_words(graph: _Graph) -> str:
     words = graph.word_vectors("embeddings.word_embeddings.weight", "input_ids")
     length = graph.node("Shape", "input_ids", start=1)
     zero = graph.numbers("zero", 0)
-    positions = graph.node("Slice", graph.positions(), zero, length, zero)
-    return graph.layer_norm(graph.node("Add", words, positions), "embeddings.LayerNorm")
+    return graph.node("Add", words, graph.node("Slice", graph.positions(), zero, length, zero))
+
+
+def _each_token(graph: _Graph, numbers: str) -> str:
+    """Give numbers of shape (batch, tokens) one more axis."""
+    return graph.node("Unsqueeze", numbers, graph.numbers("last_axis", -1))
+
+
+def _encoded(graph: _Graph, hidden: str) -> str:
+    """What all layers make of the embeddings."""
+    mask = graph.node("Cast", "attention_mask", to=TensorProto.INT32)
+    for layer in range(LAYERS):
+        hidden = _encoder_layer(graph, hidden, mask, f"encoder.layer.{layer}")
+    return hidden
 
 
 def _encoder_layer(graph: _Graph, hidden: str, mask: str, layer: str) -> str:
@@ -233,7 +276,25 @@ def _self_attention(graph: _Graph, hidden: str, mask: str, layer: str) -> str:
 
 def _mean_of_unit_length(graph: _Graph, hidden: str) -> str:
     """The sum over the tokens that are not padding, at unit length, as the model's output."""
-    mask = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
-    axis = graph.numbers("one", 1)
-    total = graph.node("Squeeze", graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden), axis)
+    total = _sum_over(graph, hidden, graph.node("Cast", "attention_mask", to=TensorProto.FLOAT))
     return graph.node("LpNormalization", total, axis=-1, p=2, output="embedding")
+
+
+def _sum_over(graph: _Graph, hidden: str, mask: str) -> str:
+    """The sum over the tokens of a mask, shape (batch, 384)."""
+    axis = graph.numbers("one", 1)
+    return graph.node("Squeeze", graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden), axis)
+
+
+def _weight_of_change(graph: _Graph, hidden: str) -> str:
+    """What two layers make of the mean of both statements' means and of their difference, as the model's output."""
+    every = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
+    of_older = graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT)
+    newer, older = (
+        graph.node("Div", _sum_over(graph, hidden, mask), graph.node("ReduceSum", mask, graph.numbers("one", 1)))
+        for mask in (graph.node("Sub", every, of_older), of_older)
+    )
+    half = graph.node("Mul", graph.node("Add", newer, older), graph.scalar("half", 0.5))
+    both = graph.node("Concat", half, graph.node("Sub", newer, older), axis=-1)
+    inner = graph.node("Gelu", graph.exact_dense(both, "change.hidden"))
+    return graph.exact_dense(inner, "change.weight", output="weight")

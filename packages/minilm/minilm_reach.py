@@ -7,7 +7,7 @@ what is found here is rounded up, so that every machine makes the same int8 grap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -49,11 +49,21 @@ TEXTS = (
 )
 """Of many kinds, so that what users write stays within the margin."""
 
+PAIRS = tuple(zip(TEXTS, TEXTS[3:] + TEXTS[:3], strict=True))
+"""Two statements each, for the network that reads both at once."""
 
-def reach(weights: Weights, texts: Iterable[Sequence[int]]) -> dict[str, Array]:
+
+class Tokens(NamedTuple):
+    """The ids of the tokens of one text or two, and for each whether it belongs to the second."""
+
+    ids: Sequence[int]
+    types: Sequence[int]
+
+
+def reach(weights: Weights, texts: Iterable[Tokens]) -> dict[str, Array]:
     """Return the largest magnitude in each channel of what goes into each dense layer, with the margin, rounded up.
 
-    *texts* are token ids. Query, key and value share their input, whose reach stands under the name of the query.
+    Query, key and value share their input, whose reach stands under the name of the query.
     """
     exact = {name: values.astype(np.float64) for name, values in weights.items()}
     largest: dict[str, Array] = {}
@@ -61,13 +71,32 @@ def reach(weights: Weights, texts: Iterable[Sequence[int]]) -> dict[str, Array]:
     def seen(layer: str, tensor: Array) -> None:
         largest[layer] = np.maximum(largest.get(layer, 0.0), np.abs(tensor).max(axis=0))
 
-    for ids in texts:
-        sentence_vector(exact, ids, seen)
+    for tokens in texts:
+        hidden_states(exact, tokens, seen)
     return {layer: np.ceil(values * MARGIN * STEPS_PER_UNIT) / STEPS_PER_UNIT for layer, values in largest.items()}
 
 
-def sentence_vector(weights: Mapping[str, Array], ids: Sequence[int], seen: Callable[[str, Array], None]) -> Array:
-    """Return the vector of one text, shape ``(384,)``; *seen* is told what goes into each dense layer."""
+def sentence_vector(weights: Mapping[str, Array], tokens: Tokens) -> Array:
+    """Return the vector of one text, shape ``(384,)``."""
+    mean = hidden_states(weights, tokens).mean(axis=0)
+    return np.asarray(mean / np.linalg.norm(mean))
+
+
+def weight_of_change(weights: Mapping[str, Array], tokens: Tokens) -> float:
+    """Return how much speaks for it that the first statement makes the second untrue."""
+    hidden, is_second = hidden_states(weights, tokens), np.array(tokens.types, np.bool_)
+    newer, older = (hidden[mask].mean(axis=0) for mask in (~is_second, is_second))
+    both = np.concatenate([(newer + older) / 2, newer - older])
+    inner = gelu(both @ weights["change.hidden.weight"].T + weights["change.hidden.bias"])
+    return float((inner @ weights["change.weight.weight"].T + weights["change.weight.bias"])[0])
+
+
+def _ignored(layer: str, tensor: Array) -> None:
+    """Is told what goes into a layer."""
+
+
+def hidden_states(weights: Mapping[str, Array], tokens: Tokens, seen: Callable[[str, Array], None] = _ignored) -> Array:
+    """Return what becomes of each token, shape ``(tokens, 384)``; *seen* is told what goes into each dense layer."""
 
     def dense(tensor: Array, layer: str) -> Array:
         seen(layer, tensor)
@@ -87,15 +116,14 @@ def sentence_vector(weights: Mapping[str, Array], ids: Sequence[int], seen: Call
         return mixed.swapaxes(0, 1).reshape(len(tensor), -1)
 
     words, positions, types = (weights[f"embeddings.{kind}_embeddings.weight"] for kind in KINDS)
-    summed = words[list(ids)] + positions[: len(ids)] + types[0]
+    summed = words[list(tokens.ids)] + positions[: len(tokens.ids)] + types[list(tokens.types)]
     hidden = layer_norm(summed, "embeddings.LayerNorm")
     for layer in (f"encoder.layer.{number}" for number in range(LAYERS)):
         mixed = dense(attended(hidden, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
         hidden = layer_norm(mixed + hidden, f"{layer}.attention.output.LayerNorm")
         narrowed = dense(gelu(dense(hidden, f"{layer}.intermediate.dense")), f"{layer}.output.dense")
         hidden = layer_norm(narrowed + hidden, f"{layer}.output.LayerNorm")
-    mean = hidden.mean(axis=0)
-    return np.asarray(mean / np.linalg.norm(mean))
+    return hidden
 
 
 def gelu(tensor: Array) -> Array:

@@ -16,7 +16,7 @@ import json
 import math
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,27 +69,27 @@ class Adapted(nn.Module):
 def read_pairs(data: Path) -> Iterator[Pair]:
     """Yield the pairs of all files."""
     for path in sorted(set(data.glob("memories_*.json")) - set(data.glob("*_held_out*.json"))):
-        for item in _read(path)["memories"]:
+        for item in read_json(path)["memories"]:
             yield Pair(item["question"], item["turns"][item["answer"]])
     for name in (*STATEMENTS, *UPDATES):
-        file = _read(data / f"{name}.json")
+        file = read_json(data / f"{name}.json")
         for fact in file.get("facts", ()):
             yield Pair(fact["question"], fact["told"])
         for update in file.get("updates", ()):
             yield Pair(update["question"], update["told"][-1])
         for item in file.get("several", ()):
             yield from (Pair(item["question"], told) for told in item["told"])
-    for person in _read(data / "tasks.json")["people"]:
+    for person in read_json(data / "tasks.json")["people"]:
         yield from (Pair(task["request"], task["told"]) for task in person["pairs"])
     for path in sorted(data.glob("requests_*.json")):
-        for item in _read(path)["pairs"]:
+        for item in read_json(path)["pairs"]:
             yield from (Pair(request, item["told"]) for request in item["asks"])
 
 
 def read_unrelated(data: Path) -> list[str]:
     """Return the requests about the world of all files."""
     paths = [*sorted(data.glob("requests_*.json")), *(data / f"{name}.json" for name in STATEMENTS)]
-    return [request for path in paths for request in _read(path)["unrelated"]]
+    return [request for path in paths for request in read_json(path)["unrelated"]]
 
 
 def train(data: Path, folder: Path) -> dict[str, Tensor]:
@@ -102,7 +102,7 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
     texts = dict.fromkeys([text for pair in pairs for text in (pair.request, pair.statement)] + unrelated)
     with torch.no_grad():
         before = dict(zip(texts, vectors(tokenizer, model, list(texts)), strict=True))
-    layers = _adapt(model)
+    layers = adapted_layers(model)
     parameters = [matrix for layer in layers.values() for matrix in (layer.a, layer.b)]
     optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0)
     each = len(pairs) // PAIRS_AT_ONCE
@@ -121,11 +121,7 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
         loss.backward()
         optimizer.step()
         print(f"{step + 1} of {steps}: {loss.item():.3f}", flush=True)
-    found: dict[str, Tensor] = {}
-    for name, layer in layers.items():
-        found[f"{name}.a"] = layer.a.detach().half().contiguous()
-        found[f"{name}.b"] = layer.b.detach().half().contiguous()
-    return found
+    return matrices_of(layers)
 
 
 def cost(pairs: Sequence[Pair], now: Tensor, before: Tensor) -> Tensor:
@@ -168,7 +164,7 @@ def vectors(tokenizer: Any, model: nn.Module, texts: Sequence[str], *, at_once: 
     return torch.stack([found[place] for place in range(len(texts))])
 
 
-def _adapt(model: nn.Module) -> dict[str, Adapted]:
+def adapted_layers(model: nn.Module) -> dict[str, Adapted]:
     """Put thin matrices beside the encoder's dense layers, and return them by the layers' names."""
     layers: dict[str, Adapted] = {}
     for name, module in list(model.named_modules()):
@@ -179,7 +175,17 @@ def _adapt(model: nn.Module) -> dict[str, Adapted]:
     return layers
 
 
-def _read(path: Path) -> dict[str, Any]:
+def matrices_of(layers: Mapping[str, Adapted]) -> dict[str, Tensor]:
+    """Return what was learnt beside *layers*, in float16, by the names that :mod:`minilm_adapter` reads."""
+    return {
+        f"{name}.{part}": matrix.detach().half().contiguous()
+        for name, layer in layers.items()
+        for part, matrix in (("a", layer.a), ("b", layer.b))
+    }
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a file holds."""
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 

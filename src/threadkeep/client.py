@@ -15,6 +15,7 @@ from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
 from threadkeep.observability import run_metadata
 from threadkeep.recall.profile.schema import check_schema
 from threadkeep.registry import (
+    create_change_model,
     create_embedder,
     create_extractor,
     create_kinds,
@@ -117,13 +118,15 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
     settings = resolve_settings(url, settings)
     known_kinds = create_kinds(settings, kinds)
     clock = clock or SystemClock()
+    chosen = create_embedder(settings, embedder)
     app = Container(
         settings,
         create_storage(settings, clock),
-        create_embedder(settings, embedder),
+        chosen,
         clock,
         extractor=create_extractor(settings, model, extraction_schema, known_kinds),
         reranker=reranker or create_reranker(settings, model),
+        changes=create_change_model(chosen),
         allowed_types=(*allowed_types, *settings.allowed_type_names),
         threads_from=threads_from,
         owner_key=owner_key,

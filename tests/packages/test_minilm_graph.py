@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -17,6 +18,12 @@ WORDS = 200
 FAR = 7
 """A channel whose values reach much further than the others', as some of the published model's do."""
 TEXTS = [[1, 5, 9, 2], [1, *range(20, 60), 2], [1, 2], [1, 150, 150, 150, 2]]
+PAIRS = [
+    ([1, 5, 9, 2, 7, 2], [0, 0, 0, 0, 1, 1]),
+    ([1, *range(20, 50), 2, 2], [0] * 32 + [1]),
+    ([1, 2, 8, 2], [0, 0, 1, 1]),
+]
+"""Token ids of two texts, and which belong to the second."""
 
 
 class Made(NamedTuple):
@@ -40,8 +47,9 @@ def numpys() -> ModuleType:
 @pytest.fixture(scope="module")
 def made(graphs: ModuleType, numpys: ModuleType) -> Made:
     weights = drawn(graphs)
-    int8 = graphs.sentence_encoder(weights, numpys.reach(weights, TEXTS)).SerializeToString()
-    return Made(weights, int8, np.array([numpys.sentence_vector(weights, text, lambda *_seen: None) for text in TEXTS]))
+    texts = [numpys.Tokens(text, [0] * len(text)) for text in TEXTS]
+    int8 = graphs.sentence_encoder(weights, numpys.reach(weights, texts)).SerializeToString()
+    return Made(weights, int8, np.array([numpys.sentence_vector(weights, text) for text in texts]))
 
 
 @pytest.mark.slow
@@ -66,9 +74,37 @@ class TestSentenceEncoder:
         """So that the model of one machine is that of another, whose sums end in other digits."""
         nearly = {name: values * np.float64(1 + 1e-9) for name, values in made.weights.items()}
 
-        again = graphs.sentence_encoder(made.weights, numpys.reach(nearly, TEXTS))
+        texts = [numpys.Tokens(text, [0] * len(text)) for text in TEXTS]
+        again = graphs.sentence_encoder(made.weights, numpys.reach(nearly, texts))
 
         assert again.SerializeToString() == made.int8
+
+
+@pytest.mark.slow
+class TestChangeDetector:
+    def test_in_fp32_it_is_the_network(self, graphs: ModuleType, numpys: ModuleType, made: Made):
+        """Padded or not, as written once more in numpy."""
+        wanted = [numpys.weight_of_change(made.weights, numpys.Tokens(*pair)) for pair in PAIRS]
+
+        weights = weigh(graphs.change_detector(made.weights).SerializeToString(), PAIRS)
+
+        assert weights == pytest.approx(wanted, abs=2e-3)
+
+    def test_in_int8_it_is_near(self, graphs: ModuleType, numpys: ModuleType, made: Made):
+        """The weights of random networks lie within a few tenths of each other, so that a tenth is much."""
+        pairs = [numpys.Tokens(*pair) for pair in PAIRS]
+        wanted = [numpys.weight_of_change(made.weights, pair) for pair in pairs]
+        int8 = graphs.change_detector(made.weights, numpys.reach(made.weights, pairs)).SerializeToString()
+
+        assert weigh(int8, PAIRS) == pytest.approx(wanted, abs=0.1)
+
+    def test_which_is_the_newer_one_matters(self, graphs: ModuleType, made: Made):
+        """By the types of the tokens."""
+        model = graphs.change_detector(made.weights).SerializeToString()
+
+        one, other = weigh(model, [([1, 5, 2, 7, 2], [0, 0, 0, 1, 1]), ([1, 7, 2, 5, 2], [0, 0, 0, 1, 1])])
+
+        assert abs(one - other) > 1e-3
 
 
 class TestInputSteps:
@@ -121,19 +157,33 @@ def drawn(graphs: ModuleType) -> dict[str, NDArray[np.float32]]:
         put(f"{layer}.output.dense.bias", dims)
         norm(f"{layer}.attention.output.LayerNorm")
         norm(f"{layer}.output.LayerNorm")
+    for name, rows, columns in (("hidden", 96, 2 * dims), ("weight", 1, 96)):
+        put(f"change.{name}.weight", rows, columns)
+        put(f"change.{name}.bias", rows)
     return weights
 
 
 def run(model: bytes, texts: list[list[int]]) -> NDArray[np.float32]:
     """Embed token ids in one batch, the shorter ones padded."""
+    return _run(model, input_ids=texts, attention_mask=[[1] * len(text) for text in texts])
+
+
+def weigh(model: bytes, pairs: list[tuple[list[int], list[int]]]) -> list[float]:
+    """Weigh pairs in one batch, the shorter ones padded."""
+    ids, types = zip(*pairs, strict=True)
+    mask = [[1] * len(text) for text in ids]
+    return _run(model, input_ids=ids, attention_mask=mask, token_type_ids=types)[:, 0].tolist()
+
+
+def _run(model: bytes, **inputs: Sequence[list[int]]) -> NDArray[np.float32]:
     import onnxruntime
 
-    ids = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
-    mask = np.zeros_like(ids)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)], mask[row, : len(text)] = text, 1
+    longest = max(map(len, inputs["input_ids"]))
+    given = {
+        name: np.array([row + [0] * (longest - len(row)) for row in rows], np.int64) for name, rows in inputs.items()
+    }
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, {"input_ids": ids, "attention_mask": mask})[0])
+    return np.asarray(session.run(None, given)[0])
 
 
 def cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:

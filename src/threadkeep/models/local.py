@@ -159,7 +159,7 @@ class OnnxEmbedder(_CpuEmbedder):
 
     def __init__(self, model: str, *, threads: int | None = None, cache_bytes: int = 8 * 1024 * 1024) -> None:
         self._known, self._folder = find_model(model, EMBEDDERS, variable="EMBEDDINGS_MODEL")
-        self._threads = threads or _default_threads()
+        self._threads = threads or default_threads()
         name = f"onnx:{model}@1" if self._folder is None else f"onnx:{_digest(self._folder)}"
         super().__init__(name, self._loaded, cache_bytes=cache_bytes)
 
@@ -370,7 +370,7 @@ def open_cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[fl
     if graph is None:
         msg = f"{folder} has no ONNX model: pass a folder with model_quantized.onnx or model.onnx."
         raise EmbedderUnavailableError(msg)
-    session = open_session(graph, threads=_default_threads())
+    session = open_session(graph, threads=default_threads())
     words = open_tokenizer(folder / _TOKENIZER, max_tokens=_ONNX_TOKENS)
 
     def score(question: str, texts: Sequence[str]) -> Sequence[float]:
@@ -392,7 +392,7 @@ def open_cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[fl
 _PAIRS: Final = 8
 
 
-def _default_threads() -> int:
+def default_threads() -> int:
     """Return how many cores one batch uses: half of them, at most 4."""
     return min(4, max(1, (os.cpu_count() or 1) // 2))
 
@@ -457,7 +457,7 @@ class LocalEmbedder(_CpuEmbedder):
         self, *, precision: Precision = "int8", threads: int | None = None, cache_bytes: int = 8 * 1024 * 1024
     ) -> None:
         self._precision: Precision = precision
-        self._threads = threads or _default_threads()
+        self._threads = threads or default_threads()
         super().__init__(_NAMES[precision], self._loaded, cache_bytes=cache_bytes)
 
     def _loaded(self) -> Encode:

@@ -11,17 +11,20 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from heapq import nlargest
 from itertools import groupby, permutations
 from operator import attrgetter, itemgetter, mul
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.ids import short_digest
 from threadkeep.memories.codec import memory_namespaces
 from threadkeep.memories.kinds import family
 from threadkeep.memories.models import ASKED, SAID, Memory, recallable
+from threadkeep.models.changes import StatementPair
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in, tells
 from threadkeep.search.query import asks_for_several
@@ -39,8 +42,13 @@ if TYPE_CHECKING:
     from threadkeep.ids import TurnId
     from threadkeep.memories.models import Source
     from threadkeep.memories.repository import MemoryRepository
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.proposals.repository import ProposalRepository
+    from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import Retriever
+
+Weigh: TypeAlias = Callable[[StatementPair], float | None]
+"""Returns how much speaks for it that the newer statement makes the older one untrue; ``None``: not known yet."""
 
 LEAST_ALIKE: Final = 0.15
 """Statements with a smaller cosine are about different things.
@@ -49,10 +57,10 @@ Source:
     ``docs/evaluation.md``: half of the pairs that nothing outdates are less alike, and 1 to 8 % of the others.
 """
 
-LEAST_LIKELY: Final = 0.24
+LEAST_LIKELY: Final = 0.22
 """From this probability on a statement of one of two turns is marked."""
 
-LEAST_LIKELY_OF_MANY: Final = 0.38
+LEAST_LIKELY_OF_MANY: Final = 0.6
 """The same among the statements of :data:`_MANY` turns and one, or more, of which the nearest is near by chance; by
 the logarithm between the two.
 
@@ -133,6 +141,16 @@ _MOST_OF_WORDS: Final = 3.5
 Source:
     Of the pairs that are marked, 99 % lack less; a fifth of all pairs do.
 """
+DOUBTFUL: Final = 2.5
+"""A pair that lacks no more is read by a model that weighs both statements, where there is one."""
+MOST_READ: Final = 8
+"""So many pairs of a block are read at most, the likeliest: a pair takes about three milliseconds, once."""
+UNDECIDED: Final = -6.0
+"""The model's weight that speaks neither for a change nor against it."""
+LEAST_BEYOND: Final = 4.0
+MOST_BEYOND: Final = 8.0
+"""So much less, or more, than that counts, times :data:`OF_MODEL`."""
+OF_MODEL: Final = 0.3
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
 _turn_of: Final[Callable[[Source], TurnId | None]] = attrgetter("turn_id")
@@ -147,6 +165,7 @@ def find_earlier(
     alike: NDArray[np.float32] | None,
     question: str = "",
     strength: NDArray[np.float64] | None = None,
+    weigh: Weigh | None = None,
 ) -> Mapping[int, int]:
     """Return the places of memories that are no longer so, each with the place of the newest one that says so.
 
@@ -157,12 +176,13 @@ def find_earlier(
         alike: Their cosines with each other, shape ``(n, n)``; ``None``: words alone decide.
         question: What was asked.
         strength: How well they answer it, in standard deviations, shape ``(n,)``; ``None``: all equally well.
+        weigh: What a model makes of two statements; it is asked for those that may replace each other.
     """
     said = statements(memories)
     pairs = pairs_of(said, alike, strength)
     replaced: dict[int, set[int]] = {}  # by the newer's number, what it replaces and what that had
     found: dict[int, int] = {}
-    for newer, likely in groupby(_likely(said, pairs, several=asks_for_several(question)), key=_newer_of):
+    for newer, likely in groupby(_likely(said, pairs, weigh, several=asks_for_several(question)), key=_newer_of):
         margins = dict(map(_margin_of, likely))
         outdated = _chain(margins, replaced)
         if returns(_text_of(said[newer])):
@@ -225,7 +245,9 @@ def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
     return over
 
 
-def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> Iterator[tuple[int, int, float]]:
+def _likely(
+    said: Sequence[DatedStatement], pairs: Pairs, weigh: Weigh | None, *, several: bool
+) -> Iterator[tuple[int, int, float]]:
     """Yield newer, older and the margin of the pairs of which the newer probably replaces the older; newest last.
 
     A pair with a negative margin, down to minus :data:`LESS_IN_A_CHAIN`, needs another one to speak for it. For a
@@ -236,10 +258,26 @@ def _likely(said: Sequence[DatedStatement], pairs: Pairs, *, several: bool) -> I
     less = np.where([*map(returns, map(_text_of, said))], LESS_FOR_A_RETURN, 0.0)
     near = lacking <= _MOST_OF_WORDS + less[:, None]
     close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & near).tolist()
-    for newer, older in close:
-        weight = _weight_of_words(said[newer].text, said[older].text)
-        if (margin := weight - lacking.item(newer, older)) >= -LESS_IN_A_CHAIN - less.item(newer):
+    margins = {
+        (newer, older): _weight_of_words(said[newer].text, said[older].text) - lacking.item(newer, older)
+        for newer, older in close
+    }
+    if weigh is not None:
+        margins |= _read_by_model(said, margins, weigh)
+    for (newer, older), margin in margins.items():
+        if margin >= -LESS_IN_A_CHAIN - less.item(newer):
             yield newer, older, margin
+
+
+def _read_by_model(
+    said: Sequence[DatedStatement], margins: Mapping[tuple[int, int], float], weigh: Weigh
+) -> Iterator[tuple[tuple[int, int], float]]:
+    """Yield the pairs that the model reads, the likeliest, with their new margins."""
+    doubtful = [pair for pair, margin in margins.items() if margin >= -DOUBTFUL]
+    for newer, older in nlargest(MOST_READ, doubtful, key=margins.__getitem__):
+        if (weight := weigh(StatementPair(said[newer].text, said[older].text))) is not None:
+            beyond = min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
+            yield (newer, older), margins[newer, older] + OF_MODEL * beyond
 
 
 @lru_cache(maxsize=32_768)
@@ -403,12 +441,20 @@ class Contradictions:
         memories: Reads memories.
         searcher: Finds neighbours.
         proposals: Asks.
+        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
     """
 
-    def __init__(self, memories: MemoryRepository, searcher: Retriever, proposals: ProposalRepository) -> None:
+    def __init__(
+        self,
+        memories: MemoryRepository,
+        searcher: Retriever,
+        proposals: ProposalRepository,
+        changes: ChangeModel | None = None,
+    ) -> None:
         self._memories = memories
         self._searcher = searcher
         self._proposals = proposals
+        self._changes = changes
 
     async def ask(self, owner: Owner) -> tuple[Proposed, ...]:
         """Propose to let newer facts replace older ones; what was asked before is not asked again.
@@ -467,11 +513,26 @@ class Contradictions:
         found = await self._searcher.memories(owner.partition, ranking, range(len(ranking.hits)))
         facts = [one if one is not None and _is_fact(one) else None for one in found]
         pairs: list[FactPair] = []
-        for place, by in find_earlier(facts, ranking.alike, strength=ranking.hits.strength).items():
+        for place, by in (await self._earlier(facts, ranking)).items():
             older, newer = facts[place], facts[by]
             if older and newer and older != newer and memory.memory_id in (older.memory_id, newer.memory_id):
                 pairs.append(FactPair(older, newer))
         return pairs
+
+    async def _earlier(self, facts: Sequence[Memory | None], ranking: Ranking) -> Mapping[int, int]:
+        """Return what :func:`find_earlier` does, with what the model makes of the facts."""
+        find = partial(find_earlier, facts, ranking.alike, strength=ranking.hits.strength)
+        if self._changes is None:
+            return find()
+        unread: list[StatementPair] = []
+        found = find(weigh=unread.append)
+        if not unread:
+            return found
+        try:
+            weights = await self._changes.weigh(unread)
+        except EmbedderUnavailableError:  # each recall meets the same failure, and reports it
+            return found
+        return find(weigh=dict(zip(unread, weights, strict=True)).get)
 
 
 def in_one_slot(facts: Iterable[Memory]) -> list[FactPair]:

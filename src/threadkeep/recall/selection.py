@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.ids import MemoryId, ThreadId, TurnId
+    from threadkeep.models.changes import ChangeModel, StatementPair
     from threadkeep.search.query import Query, QuestionKind
     from threadkeep.search.ranking import Ranking
 
@@ -159,28 +160,32 @@ class BlockRequest:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """What selection knows from the storage, and what it still needs.
+    """What selection knows from the storage and of changes, and what it still needs.
 
-    Selection skips what it needs and does not know; the caller reads that, and selects again.
+    Selection skips what it needs and does not know; the caller finds that out, and selects again.
 
     Attributes:
         memories: The memories at the places of the ranking that are known; ``None`` for what is none, or is gone.
         other_branch: Of memories learnt in the thread in progress: whether on another branch of it.
         is_doubtful: Whether the storage must tell the branch of a memory; ``None``: of none.
+        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
         missing: The places of the memories that are needed.
         undecided: The memories that need their branch.
+        unread: The statements that *changes* must read.
     """
 
     memories: dict[int, Memory | None] = field(default_factory=dict[int, "Memory | None"])
     other_branch: dict[MemoryId, bool] = field(default_factory=dict["MemoryId", bool])
     is_doubtful: Callable[[Memory], bool] | None = None
+    changes: ChangeModel | None = None
     missing: list[int] = field(default_factory=list[int])
     undecided: list[Memory] = field(default_factory=list["Memory"])
+    unread: list[StatementPair] = field(default_factory=list["StatementPair"])
 
     @property
     def complete(self) -> bool:
         """Whether nothing more is needed."""
-        return not self.missing and not self.undecided
+        return not self.missing and not self.undecided and not self.unread
 
     def learn(self, ranking: Ranking, places: Iterable[int]) -> None:
         """Make the memories at *places* known, each once; those that only the storage has are :attr:`missing`."""
@@ -206,6 +211,15 @@ class StoredFacts:
         if known is None:
             self.undecided.append(memory)
         return known is not False
+
+    def weight(self, pair: StatementPair) -> float | None:
+        """Return how much speaks for a change; ``None`` if the statements have to be read first."""
+        if self.changes is None:
+            return None
+        known = self.changes.known(pair)
+        if known is None:
+            self.unread.append(pair)
+        return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +333,7 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     best, strength = valid_ones(map(stored.memories.get, compared), at=now), ranking.hits.strength[: len(compared)]
-    earlier = find_earlier(best, ranking.alike, request.query.text, strength)
+    earlier = find_earlier(best, ranking.alike, request.query.text, strength, stored.weight)
     offered: set[int] = set()
     while chunk := list(islice(candidate_places, _CHUNK)):
         places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
@@ -512,3 +526,17 @@ def valid_ones(memories: Iterable[Memory | None], *, at: datetime) -> list[Memor
         else None
         for memory in memories
     ]
+
+
+_OF_NEIGHBOUR: Final = 300
+"""A reranker in the process reads so many characters of what was said before and after an episode."""
+
+
+def between_neighbours(ranking: Ranking, place: int, memory: Memory | None) -> str:
+    """Return what *memory* says, an episode between what was said before and after it in its session."""
+    if memory is None:
+        return ""
+    if memory.kind != "episodic":
+        return memory.text
+    before, after = (one.text[:_OF_NEIGHBOUR] if one is not None else "" for one in ranking.beside(place))
+    return "\n".join(part for part in (before, memory.text, after) if part)

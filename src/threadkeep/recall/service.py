@@ -16,7 +16,13 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 
 from threadkeep.concurrency import AnswerTimeout
-from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError, ScopeNotFoundError
+from threadkeep.errors import (
+    EmbedderUnavailableError,
+    InvalidInputError,
+    OwnerRequiredError,
+    RerankerUnavailableError,
+    ScopeNotFoundError,
+)
 from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
@@ -30,6 +36,7 @@ from threadkeep.recall.selection import (
     CandidatePlaces,
     Found,
     StoredFacts,
+    between_neighbours,
     find_candidates,
     pack,
     pack_newest,
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
     from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.observability import Telemetry
     from threadkeep.recall.profile.service import ProfileReader
     from threadkeep.search.ranking import Ranking
@@ -62,10 +70,8 @@ RERANK_TIMEOUT: Final = timedelta(milliseconds=150)
 _RERANKED: Final = 50
 """So many of the best candidates are reranked."""
 
-_OF_NEIGHBOUR: Final = 300
-"""A reranker in the process reads so many characters of what was said before and after an episode."""
 _SHARE_OF_TIME: Final = 0.7
-"""The share of the remaining time that reranking may take; the order as it was must still become a block."""
+"""The share of the remaining time that a model may take; the order as it was must still become a block."""
 
 _EMBEDDING_SHARE: Final = 0.8
 """The share of the time that the embedder may take; words alone must still become a block."""
@@ -80,6 +86,8 @@ _CHUNK: Final = 20
 
 RERANKER: Final = "reranker"
 """Stands in ``degraded`` if the candidates were not reranked."""
+CHANGES: Final = "changes"
+"""Is counted as degraded where the model of changes was late or failed: words and cosines tell which fact is newer."""
 
 
 class NewestMemories(Protocol):
@@ -197,6 +205,7 @@ class RecallService:
         branches: BranchHistory | None = None,
         profile: ProfileReader | None = None,
         scopes: Callable[[], KnownScopes] | None = None,
+        changes: ChangeModel | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -209,13 +218,21 @@ class RecallService:
         self._branches = branches
         self._profile = profile
         self._scopes = scopes
+        self._changes = changes
 
     def needs_loading(self, request: RecallRequest) -> bool:
         """Return whether :meth:`load` must be awaited before *request*, once."""
-        return self._profile is not None and not self._profile.is_loaded(request.question)
+        changes_wait = self._changes is not None and not self._changes.loaded
+        return changes_wait or (self._profile is not None and not self._profile.is_loaded(request.question))
 
     async def load(self) -> None:
-        """Load what recall needs beside the embedder: the examples of the profile's slots."""
+        """Load what recall needs beside the embedder: the model of changes, and the examples of the profile's slots."""
+        if self._changes is not None:
+            try:
+                await self._changes.ready()
+            except EmbedderUnavailableError as error:
+                self._telemetry.degraded(CHANGES, error)
+                self._changes = None
         if self._profile is not None:
             await self._profile.load()
 
@@ -260,9 +277,9 @@ class RecallService:
         Raises:
             ScopeNotFoundError: One of the scopes to read does not exist.
         """
-        progress = _Progress(select=lambda: packer_for(_block(request, None)))
+        until = asyncio.get_running_loop().time() + request.seconds
+        progress = _Progress(lambda: packer_for(_block(request, None)), until)
         try:
-            progress.until = asyncio.get_running_loop().time() + request.seconds
             async with request.limit or AnswerTimeout(request.seconds):
                 if request.read_scopes and self._scopes is not None:
                     await self._scopes().require(request.read_scopes)
@@ -373,12 +390,14 @@ class RecallService:
             if self._profile is not None and owner is request.owner:
                 searched[-1].profile = await self._profile.select(request.question, prepared, owner)
         for one in searched if self._reranker is not None else ():
-            best = await self._complete(request, [one], lambda one=one: one.best(query))
+            best = await self._complete(request, [one], lambda one=one: one.best(query), progress)
             one.first = await self._reranked(request, one, best, progress)
-        return await self._complete(request, searched, packed)
+        return await self._complete(request, searched, packed, progress)
 
-    async def _complete(self, request: RecallRequest, searched: Sequence[_Searched], select: Callable[[], T]) -> T:
-        """Return what *select* returns once it needs nothing more from the storage."""
+    async def _complete(
+        self, request: RecallRequest, searched: Sequence[_Searched], select: Callable[[], T], progress: _Progress
+    ) -> T:
+        """Return what *select* returns once it needs nothing more."""
         selected = select()
         for _ in range(_LOOKUPS):
             if not (incomplete := [one for one in searched if not one.stored.complete]):
@@ -386,6 +405,7 @@ class RecallService:
             for one in incomplete:
                 await self._look_up(one)
                 await self._look_up_branches(request, one.stored)
+                await self._read_changes(one.stored, progress)
             selected = select()
         return selected
 
@@ -395,6 +415,18 @@ class RecallService:
             memories = await self._search.memories(searched.owner.partition, searched.ranking, stored.missing)
             stored.memories.update(zip(stored.missing, memories, strict=True))
             stored.missing = []
+
+    async def _read_changes(self, stored: StoredFacts, progress: _Progress) -> None:
+        """Let the model read what it must; without it where it fails or is late."""
+        unread, stored.unread = stored.unread, []
+        if stored.changes is None or not unread:
+            return
+        try:
+            async with asyncio.timeout(progress.share_of_time()):
+                await stored.changes.weigh(unread)
+        except (TimeoutError, EmbedderUnavailableError) as error:
+            self._telemetry.degraded(CHANGES, error)
+            stored.changes = None
 
     async def _look_up_branches(self, request: RecallRequest, stored: StoredFacts) -> None:
         if stored.undecided and self._branches is not None and request.thread_id is not None:
@@ -415,13 +447,11 @@ class RecallService:
         memories = await self._search.memories(searched.owner.partition, ranking, places)
         texts = [memory.text if memory is not None else "" for memory in memories]
         if getattr(reranker, "reads_neighbours", False):
-            texts = [_between(ranking, place, memory) for place, memory in zip(places, memories, strict=True)]
-        seconds, loop = self._rerank_seconds, asyncio.get_running_loop()
-        if progress.until is not None:
-            seconds = min(seconds, _SHARE_OF_TIME * (progress.until - loop.time()))
+            texts = [between_neighbours(ranking, place, memory) for place, memory in zip(places, memories, strict=True)]
+        loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(min(self._rerank_seconds, progress.share_of_time())):
                 scores = await reranker.scores(request.question, texts)
         except (TimeoutError, RerankerUnavailableError) as error:
             progress.degraded.append(RERANKER)
@@ -442,12 +472,9 @@ class RecallService:
     def _note_use(self, recalled: Sequence[Recalled], owner: Owner, *, shared: bool = False) -> None:
         if self._uses is None or not recalled:
             return
-        if not shared:
-            self._uses.note(owner, [each.memory.memory_id for each in recalled])
-            return
         used: dict[Owner, list[MemoryId]] = {}
         for each in recalled:
-            used.setdefault(_owner_of(each, owner), []).append(each.memory.memory_id)
+            used.setdefault(_owner_of(each, owner) if shared else owner, []).append(each.memory.memory_id)
         for one, memory_ids in used.items():
             self._uses.note(one, memory_ids)
 
@@ -457,8 +484,9 @@ class RecallService:
     def _stored(self, request: RecallRequest, owner: Owner) -> StoredFacts:
         branches, thread_id = self._branches, request.thread_id
         if branches is None or thread_id is None or not request.messages or owner is not request.owner:
-            return StoredFacts()
-        return StoredFacts(is_doubtful=partial(branches.is_doubtful, shown=request.shown, thread_id=thread_id))
+            return StoredFacts(changes=self._changes)
+        is_doubtful = partial(branches.is_doubtful, shown=request.shown, thread_id=thread_id)
+        return StoredFacts(is_doubtful=is_doubtful, changes=self._changes)
 
 
 @dataclass(slots=True)
@@ -467,13 +495,17 @@ class _Progress:
 
     Attributes:
         select: Selects from what is known so far.
-        degraded: The parts that were missing.
         until: The loop's time at which the recall times out.
+        degraded: The parts that were missing.
     """
 
     select: Callable[[], ContextPacker]
+    until: float
     degraded: list[str] = field(default_factory=list[str])
-    until: float | None = None
+
+    def share_of_time(self) -> float:
+        """Return how many seconds a model may take of what is left."""
+        return _SHARE_OF_TIME * (self.until - asyncio.get_running_loop().time())
 
 
 @dataclass(slots=True)
@@ -563,13 +595,3 @@ def _check(question: object, owner: object, *, limit: int = 0) -> None:
     if limit < 0:
         msg = f"limit must be 0 or more, got {limit}."
         raise InvalidInputError(msg)
-
-
-def _between(ranking: Ranking, place: int, memory: Memory | None) -> str:
-    """Return what *memory* says, an episode between what was said before and after it in its session."""
-    if memory is None:
-        return ""
-    if memory.kind != "episodic":
-        return memory.text
-    before, after = (one.text[:_OF_NEIGHBOUR] if one is not None else "" for one in ranking.beside(place))
-    return "\n".join(part for part in (before, memory.text, after) if part)

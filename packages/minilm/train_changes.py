@@ -1,0 +1,216 @@
+"""Find the adapter that tells changes: ``python packages/minilm/train_changes.py DATA FOLDER``.
+
+*DATA* and *FOLDER* are those of :mod:`train_adapter`; it needs the same libraries, and twenty minutes on two cores.
+
+A newer statement of a person gets a high weight beside an older one that it makes untrue, and a low weight beside one
+that stays true. The files ``changes_*`` have changes, and what is close to each and stays true. The files
+``memories_*`` say which of several turns are outdated: one of the later ones did it, so that with the highest weight
+counts. Files with ``held_out`` in their name are not read: they measure the result.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModel, AutoTokenizer
+
+from minilm_adapter import CHANGES_PATH
+from train_adapter import adapted_layers, matrices_of, read_json, vectors
+
+CHANGES_AT_ONCE = 12
+CLOSE_AT_ONCE = 17
+"""So many of the pairs that ``changes_*`` says to be true beside each other."""
+TOGETHER_AT_ONCE = 8
+"""So many of the pairs of ``memories_*`` of which the newer outdates nothing."""
+APART_AT_ONCE = 12
+"""So many pairs of two people's statements about like things: taken for one person's, both stay true."""
+UNRELATED_AT_ONCE = 3
+"""So many pairs of any two people's statements."""
+NEIGHBOURS = 12
+LEAST_ALIKE = 0.2
+MOST_ALIKE = 0.8
+LEARNING_RATE = 1e-3
+EPOCHS = 3
+UNCHANGED = 1.5
+"""What a pair that stays true costs beside a change."""
+HIDDEN = 96
+DROPPED = 0.1
+MAX_TOKENS = 112
+LONGEST_MEMORY = 8
+
+T = TypeVar("T")
+
+
+class Pair(NamedTuple):
+    """Two statements of a person."""
+
+    newer: str
+    older: str
+
+
+class Examples(NamedTuple):
+    """What the network learns from.
+
+    Attributes:
+        changes: For each outdated statement the pairs with the later ones, one of which outdates it.
+        close: Pairs that are alike, and true beside each other.
+        together: Pairs of one person that are true beside each other.
+        people: The statements of each person.
+    """
+
+    changes: list[list[Pair]]
+    close: list[Pair]
+    together: list[Pair]
+    people: list[list[str]]
+
+
+class Weigher(nn.Module):
+    """The network: what both statements' tokens became, by their mean and their difference, gives a weight."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
+        self.model = AutoModel.from_pretrained(str(folder)).eval()
+        self.model.requires_grad_(requires_grad=False)
+        self.layers = adapted_layers(self.model)
+        size = self.model.config.hidden_size
+        self.hidden, self.weight = nn.Linear(2 * size, HIDDEN), nn.Linear(HIDDEN, 1)
+
+    def forward(self, pairs: Sequence[Pair]) -> Tensor:
+        """Return the weight of each pair, shape ``(len(pairs),)``."""
+        inputs = self.tokenizer(
+            [pair.newer for pair in pairs],
+            [pair.older for pair in pairs],
+            padding=True,
+            truncation=True,
+            max_length=MAX_TOKENS,
+            return_tensors="pt",
+        )
+        tokens = self.model(**inputs).last_hidden_state
+        of_older = inputs["token_type_ids"].unsqueeze(-1).float()
+        of_newer = inputs["attention_mask"].unsqueeze(-1).float() - of_older
+        newer, older = ((tokens * mask).sum(1) / mask.sum(1) for mask in (of_newer, of_older))
+        both = torch.cat([(newer + older) / 2, newer - older], dim=1)
+        hidden = functional.dropout(functional.gelu(self.hidden(both)), DROPPED, training=self.training)
+        return self.weight(hidden).squeeze(-1)
+
+
+def read_examples(data: Path) -> Examples:
+    """Read all files."""
+    found = Examples([], [], [], [])
+    for path in sorted(data.glob("changes_*.json")):
+        for item in read_json(path)["items"]:
+            _add_change(found, item)
+    for path in sorted(set(data.glob("memories_*.json")) - set(data.glob("*_held_out*.json"))):
+        for item in read_json(path)["memories"]:
+            if len(item["turns"]) <= LONGEST_MEMORY:
+                _add_memory(found, item["turns"], item["outdated"])
+    return found
+
+
+def _add_change(found: Examples, item: dict[str, Any]) -> None:
+    """Add what becomes untrue, in all ways to say so, and what stays true beside it."""
+    old, said = item["old"], [item["new"], *item["ways"]]
+    found.changes.extend([Pair(new, old)] for new in said)
+    for near in item["near"]:
+        for other in (old, *said[:2]):
+            found.close.extend(_both_ways(near, other))
+    if "second" in item:
+        found.close.extend(_both_ways(item["second"]["a"], item["second"]["b"]))
+    found.people.append([old, *said, *item["near"]])
+
+
+def _add_memory(found: Examples, turns: Sequence[str], outdated: Sequence[int]) -> None:
+    """Add the turns of a memory, each with the later ones."""
+    for older, text in enumerate(turns[:-1]):
+        pairs = [Pair(newer, text) for newer in turns[older + 1 :]]
+        if older in outdated:
+            found.changes.append(pairs)
+        else:
+            found.together.extend(pairs)
+    found.people.append(list(turns))
+
+
+def _both_ways(one: str, other: str) -> Iterator[Pair]:
+    return (Pair(newer, older) for newer, older in permutations((one, other)))
+
+
+def train(data: Path, folder: Path) -> dict[str, Tensor]:
+    """Return the matrices by their names."""
+    torch.manual_seed(0)
+    rng = random.Random(0)  # noqa: S311 - the order is the same in each run
+    examples, network = read_examples(data), Weigher(folder)
+    texts = [text for person in examples.people for text in person]
+    changes, close, together = (_endlessly(some, rng) for some in examples[:3])
+    apart = _endlessly(_alike(network, examples.people), rng)
+    parameters = [each for each in network.parameters() if each.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.01)
+    steps = EPOCHS * len(examples.changes) // CHANGES_AT_ONCE
+    began = time.perf_counter()
+    for step in range(steps):
+        groups = [next(changes) for _ in range(CHANGES_AT_ONCE)]
+        true = [next(close) for _ in range(CLOSE_AT_ONCE)] + [next(together) for _ in range(TOGETHER_AT_ONCE)]
+        true += [next(apart) for _ in range(APART_AT_ONCE)]
+        true += [Pair(*rng.sample(texts, 2)) for _ in range(UNRELATED_AT_ONCE)]
+        weights = _weights(network, [pair for group in groups for pair in group] + true)
+        of_changes = torch.stack([each.max() for each in weights[: -len(true)].split([*map(len, groups)])])
+        loss = functional.softplus(-of_changes).mean() + UNCHANGED * functional.softplus(weights[-len(true) :]).mean()
+        for group in optimizer.param_groups:
+            group["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 50) * (1 - 0.95 * step / steps)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        print(f"{step + 1} of {steps}: {loss.item():.3f}, {time.perf_counter() - began:.0f} s", flush=True)
+    head = {"change.hidden": network.hidden, "change.weight": network.weight}
+    of_head = {
+        f"{name}.{part}": matrix.detach().contiguous()
+        for name, layer in head.items()
+        for part, matrix in (("weight", layer.weight), ("bias", layer.bias))
+    }
+    return matrices_of(network.layers) | of_head
+
+
+@torch.no_grad()
+def _alike(network: Weigher, people: Sequence[Sequence[str]]) -> list[Pair]:
+    """Return pairs of statements of different people that are near each other, before anything is learnt."""
+    texts = [text for person in people for text in person]
+    of = torch.tensor([number for number, person in enumerate(people) for _ in person])
+    rows = vectors(network.tokenizer, network.model, texts)
+    found: list[Pair] = []
+    for place, row in enumerate(rows):
+        cosines = (rows @ row).masked_fill(of == of[place], -1.0)
+        cosines = cosines.masked_fill(cosines > MOST_ALIKE, -1.0)
+        nearest = cosines.topk(NEIGHBOURS)
+        for cosine, other in zip(nearest.values.tolist(), nearest.indices.tolist(), strict=True):
+            if cosine >= LEAST_ALIKE:
+                found.append(Pair(texts[place], texts[other]))
+    return found
+
+
+def _weights(network: Weigher, pairs: Sequence[Pair], *, at_once: int = 40) -> Tensor:
+    """Return the weights of *pairs*; those of a length are computed together."""
+    order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
+    some = [order[start : start + at_once] for start in range(0, len(order), at_once)]
+    found = torch.cat([network([pairs[place] for place in places]) for places in some])
+    return found[torch.argsort(torch.tensor(order))]
+
+
+def _endlessly(some: Sequence[T], rng: random.Random) -> Iterator[T]:
+    """Yield each of *some* once in each round, in another order."""
+    while True:
+        yield from rng.sample(some, len(some))
+
+
+if __name__ == "__main__":
+    save_file(train(Path(sys.argv[1]), Path(sys.argv[2])), CHANGES_PATH)

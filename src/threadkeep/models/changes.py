@@ -1,0 +1,127 @@
+"""Whether a statement makes an earlier one untrue, as a small model on this machine's CPU reads both at once.
+
+The model comes with the local embedder, in ``threadkeep-minilm``, and may be used beside any other. No text leaves the
+machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from threadkeep.concurrency import queued
+from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.models.cache import Batches, Encode, VectorCache
+from threadkeep.models.local import ADVICE, NEEDED, default_threads, embeddable, open_session, open_tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_TOKENS: Final = 128
+_CHARACTERS: Final = 1_000
+"""What is read of a statement; with two of that length the model sees about a fifth."""
+_SEPARATOR: Final = "\x1f"
+CACHE_BYTES: Final = 4 * 1024 * 1024
+
+
+class StatementPair(NamedTuple):
+    """Two statements of a person."""
+
+    newer: str
+    older: str
+
+
+def is_installed() -> bool:
+    """Return whether the model is there, without importing anything heavy."""
+    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+        return False
+    package: Any = importlib.import_module("threadkeep_minilm")
+    return package.CHANGES_PATH.is_file() and package.TOKENIZER_PATH.is_file()
+
+
+class ChangeModel:
+    """Weighs how much speaks for it that the newer of two statements makes the older untrue.
+
+    A weight is a logarithm of odds, from about -8 to 8. Constructing a model does nothing; it is loaded once, in a
+    worker thread, and may be used from any event loop. The weights of recent pairs are kept.
+
+    Args:
+        threads: Cores that one batch may use; by default half of them, at most 4.
+    """
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        self._threads = threads or default_threads()
+        self._cache = VectorCache(max_bytes=CACHE_BYTES, max_characters=2 * _CHARACTERS + 1)
+        self._batches = Batches(self._loaded)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is loaded."""
+        return self._batches.loaded
+
+    async def ready(self) -> None:
+        """Load the model.
+
+        Raises:
+            EmbedderUnavailableError: A package or the model is missing or broken; the message says which.
+        """
+        if not self.loaded:
+            await asyncio.wrap_future(self._batches.submit(()))
+
+    def known(self, pair: StatementPair) -> float | None:
+        """Return the weight of *pair* if it was computed before, and is still kept."""
+        weight = self._cache.get(_joined(pair))
+        return None if weight is None else float(weight[0])
+
+    async def weigh(self, pairs: Sequence[StatementPair]) -> list[float]:
+        """Return the weight of each of *pairs*, and keep it.
+
+        Raises:
+            EmbedderUnavailableError: The model could not be loaded or did not run.
+        """
+        texts = list(map(_joined, pairs))
+        weights = {text: weight for text in texts if (weight := self._cache.get(text)) is not None}
+        unknown = list(dict.fromkeys(text for text in texts if text not in weights))
+        if unknown:
+            with queued():  # it computes in this process
+                computed = await asyncio.wrap_future(self._batches.submit(unknown))
+            weights.update(zip(unknown, computed, strict=True))
+            for text in unknown:
+                self._cache.put(text, weights[text])
+        return [float(weights[text][0]) for text in texts]
+
+    def _loaded(self) -> Encode:
+        """Load tokenizer and model; runs in the worker."""
+        try:
+            package: Any = importlib.import_module("threadkeep_minilm")
+            session = open_session(package.CHANGES_PATH, threads=self._threads)
+            words = open_tokenizer(package.TOKENIZER_PATH, max_tokens=_TOKENS)
+        except Exception as error:
+            msg = f"The model of changes could not be loaded ({type(error).__name__}); {ADVICE}"
+            raise EmbedderUnavailableError(msg) from error
+
+        def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+            import numpy as np
+
+            try:
+                pairs = [words.encode(*text.split(_SEPARATOR)) for text in texts]
+                shape = (len(pairs), max(len(one.ids) for one in pairs))
+                given = {name: np.zeros(shape, np.int64) for name in ("input_ids", "attention_mask", "token_type_ids")}
+                for row, one in enumerate(pairs):
+                    for name, numbers in zip(given, (one.ids, one.attention_mask, one.type_ids), strict=True):
+                        given[name][row, : len(one.ids)] = numbers
+                weights: NDArray[np.float32] = session.run(None, given)[0]
+            except Exception as error:
+                msg = f"The model of changes did not run ({type(error).__name__})."
+                raise EmbedderUnavailableError(msg) from error
+            return weights
+
+        return encode
+
+
+def _joined(pair: StatementPair) -> str:
+    return _SEPARATOR.join(embeddable(text)[:_CHARACTERS].replace(_SEPARATOR, " ") for text in pair)

@@ -1,0 +1,150 @@
+"""A model that reads two statements at once tells recall which of them is no longer so."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import threadkeep
+from threadkeep.identity import Owner
+from threadkeep.ids import MemoryId, TurnId
+from threadkeep.memories.models import Memory, Source
+from threadkeep.models.changes import StatementPair
+from threadkeep.recall.currency import MOST_READ, find_earlier
+
+OLDER, NEWER = (
+    "I coach the under-11 girls on Saturday mornings.",
+    "I'm in charge of the under-14 boys this season, we practise on Mondays.",
+)
+LEFT_OUT = (
+    "changes failed and was left out (EmbedderUnavailableError: The model of changes could not be loaded "
+    '(InvalidProtobuf); run: pip install "threadkeep[local]"); 1 times so far'
+)
+QUESTION = "Which team do I coach?"
+START = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def told(*texts: str) -> list[Memory]:
+    """Make a memory of each text, told a day apart."""
+    memories: list[Memory] = []
+    for number, text in enumerate(texts):
+        at = START + timedelta(days=number)
+        source = Source("user", None, None, TurnId(f"turn-{number}"), at)
+        memories.append(
+            Memory(MemoryId(f"m{number}"), ("memories",), text, "semantic", "active", "user", (source,), 1, at, at)
+        )
+    return memories
+
+
+def cosines(count: int) -> np.ndarray:
+    return np.full((count, count), 0.45, np.float32)
+
+
+class TestFindEarlier:
+    def test_what_the_model_reads_as_a_change_is_earlier(self):
+        """Though the words alone are not enough."""
+        memories, alike = told(OLDER, NEWER), cosines(2)
+
+        assert find_earlier(memories, alike) == {}
+        assert find_earlier(memories, alike, weigh=lambda _pair: 3.0) == {0: 1}
+
+    def test_what_the_model_reads_as_true_beside_each_other_is_not(self):
+        """Though the words alone would do."""
+        memories, alike = told("The red bike is in the cellar.", "The blue bike is in the garage now."), cosines(2)
+
+        assert find_earlier(memories, alike) == {0: 1}
+        assert find_earlier(memories, alike, weigh=lambda _pair: -12.0) == {}
+
+    def test_it_reads_the_newer_one_first(self):
+        """As it was trained to."""
+        asked: list[StatementPair] = []
+
+        find_earlier(told(OLDER, NEWER), cosines(2), weigh=asked.append)
+
+        assert asked == [StatementPair(NEWER, OLDER)]
+
+    def test_it_reads_a_few_pairs_of_many(self):
+        """A pair takes milliseconds."""
+        asked: list[StatementPair] = []
+        texts = [f"We moved the stand-up to {hour} o'clock." for hour in range(9)]
+
+        find_earlier(told(*texts), cosines(9), weigh=asked.append)
+
+        assert len(asked) == MOST_READ
+
+
+@pytest.mark.model
+class TestRecall:
+    async def test_the_older_of_two_statements_is_marked(self):
+        """Through capture and recall, also where both were not read before."""
+        async with threadkeep.open("memory://") as tk:
+            await tell(tk)
+
+            block = (await tk.recall(QUESTION, owner=Owner("ana"))).text
+
+        lines = [line for line in block.splitlines() if line.startswith("- ")]
+        assert "under-14 boys" in lines[0]
+        assert "earlier" not in lines[0]
+        assert "under-11 girls" in lines[1]
+        assert "earlier" in lines[1]
+
+    async def test_a_broken_model_takes_no_memory(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ):
+        """The block has both statements, and the failure is counted and logged once."""
+        broken = tmp_path / "changes.onnx"
+        broken.write_bytes(b"no model")
+        monkeypatch.setattr("threadkeep_minilm.CHANGES_PATH", broken)
+        async with threadkeep.open("memory://") as tk:
+            await tell(tk)
+
+            recalled = [await tk.recall(QUESTION, owner=Owner("ana")) for _ in range(3)]
+
+            counted = tk._app.telemetry.counts()["changes.degraded"]
+        assert all("under-11 girls" in one.text and "under-14 boys" in one.text for one in recalled)
+        assert not any(one.degraded for one in recalled)
+        assert counted == 1
+        assert [record.message for record in caplog.records if "changes failed" in record.message] == [LEFT_OUT]
+
+    async def test_a_model_that_is_late_takes_no_memory(self, monkeypatch: pytest.MonkeyPatch):
+        """The time limit of the turn holds, and what is read meanwhile is known to the next turn."""
+        async with threadkeep.open("memory://") as tk:
+            await tell(tk)
+            await tk.recall("What is the weather in Oslo?", owner=Owner("ana"))  # loads the models
+            model = tk._app.services.recalls._changes
+            weigh = model.weigh
+
+            async def late(pairs):
+                await asyncio.sleep(0.4)
+                return await weigh(pairs)
+
+            monkeypatch.setattr(model, "weigh", late)
+
+            recalled = await tk.recall(QUESTION, owner=Owner("ana"))
+
+        assert "under-11 girls" in recalled.text
+        assert "under-14 boys" in recalled.text
+
+    async def test_contradictions_are_found_by_it(self):
+        """And the owner is asked about them."""
+        async with threadkeep.open("memory://") as tk:
+            await tell(tk)
+
+            asked = await tk._app.call(lambda services: services.contradictions.ask(Owner("ana")))
+
+            proposals = await tk.proposals.list(owner=Owner("ana"))
+        assert len(asked) == 1
+        assert [(one.action, one.text) for one in proposals] == [("supersede", NEWER)]
+
+
+async def tell(tk: threadkeep.Threadkeep) -> None:
+    for number, text in enumerate((OLDER, NEWER)):
+        messages = [
+            {"role": "user", "content": text, "id": f"said-{number}"},
+            {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},
+        ]
+        await tk.capture(messages, owner=Owner("ana"), thread_id=f"thread-{number}", wait=True)
