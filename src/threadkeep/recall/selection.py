@@ -213,10 +213,8 @@ class StoredFacts:
         return known is not False
 
     def weight(self, pair: StatementPair) -> float | None:
-        """Return how much speaks for a change; ``None`` if the statements have to be read first."""
-        if self.changes is None:
-            return None
-        known = self.changes.known(pair)
+        """Return how much *changes* finds to speak for a change; ``None`` if it has to read the statements first."""
+        known = None if self.changes is None else self.changes.known(pair)
         if known is None:
             self.unread.append(pair)
         return known
@@ -333,7 +331,7 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
     best, strength = valid_ones(map(stored.memories.get, compared), at=now), ranking.hits.strength[: len(compared)]
-    earlier = find_earlier(best, ranking.alike, request.query.text, strength, stored.weight)
+    earlier = find_earlier(best, ranking.alike, request.query.text, strength, stored.weight if stored.changes else None)
     offered: set[int] = set()
     while chunk := list(islice(candidate_places, _CHUNK)):
         places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
