@@ -162,9 +162,8 @@ def check_contents(dist: Path, version: str) -> None:
         if path.name.startswith("threadkeep-") and not any(name.endswith(PAGE) for name in names):
             msg = f"{path.name} lacks the web page; run make web."
             raise ReleaseError(msg)
-        needed = ["LICENSE", "py.typed"] + (
-            ["minilm-l6-v2-int8.onnx", "minilm-l6-v2-changes-int8.onnx"] if "minilm" in path.name else []
-        )
+        models = ["minilm-l6-v2-int8.onnx", "minilm-l6-v2-changes-int8.onnx"] if "minilm" in path.name else []
+        needed = ["LICENSE", "py.typed", *models]
         if path.suffix == ".whl" and (missing := [one for one in needed if not any(n.endswith(one) for n in names)]):
             msg = f"{path.name} lacks {missing[0]}."
             raise ReleaseError(msg)
