@@ -10,7 +10,8 @@ import pytest
 from tests.models.test_local import NASTY, imported_by
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models import changes
-from threadkeep.models.changes import ChangeModel, StatementPair
+from threadkeep.models.base import StatementPair
+from threadkeep.models.changes import ChangeModel
 from threadkeep.registry import create_change_model, create_embedder
 from threadkeep.settings import Settings
 

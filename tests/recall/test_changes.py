@@ -13,7 +13,7 @@ import threadkeep
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.models import Memory, Source
-from threadkeep.models.changes import StatementPair
+from threadkeep.models.base import StatementPair
 from threadkeep.recall.currency import MOST_READ, find_earlier
 
 OLDER, NEWER = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -207,3 +207,10 @@ def replied_to(messages: Sequence[Message], start: int, own: Collection[str] = (
         for place, (one, then) in enumerate(zip(messages, after, strict=True))
         if place >= start or one.role != "user" or then is None or then.role != "user" or one.message_id in own
     ]
+
+
+class StatementPair(NamedTuple):
+    """Two statements of a person."""
+
+    newer: str
+    older: str

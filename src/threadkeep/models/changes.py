@@ -10,10 +10,11 @@ import asyncio
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.models.base import StatementPair
 from threadkeep.models.cache import Batches, Encode, VectorCache
 from threadkeep.models.local import ADVICE, NEEDED, default_threads, embeddable, open_session, open_tokenizer
 
@@ -26,13 +27,6 @@ _CHARACTERS: Final = 1_000
 """What is read of a statement; with two of that length the model sees about a fifth."""
 _SEPARATOR: Final = "\x1f"
 CACHE_BYTES: Final = 4 * 1024 * 1024
-
-
-class StatementPair(NamedTuple):
-    """Two statements of a person."""
-
-    newer: str
-    older: str
 
 
 def is_installed() -> bool:

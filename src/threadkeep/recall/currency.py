@@ -24,7 +24,7 @@ from threadkeep.ids import short_digest
 from threadkeep.memories.codec import memory_namespaces
 from threadkeep.memories.kinds import family
 from threadkeep.memories.models import ASKED, SAID, Memory, recallable
-from threadkeep.models.changes import StatementPair
+from threadkeep.models.base import StatementPair
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in, tells
 from threadkeep.search.query import asks_for_several

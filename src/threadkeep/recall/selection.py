@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.ids import MemoryId, ThreadId, TurnId
-    from threadkeep.models.changes import ChangeModel, StatementPair
+    from threadkeep.models.base import StatementPair
+    from threadkeep.models.changes import ChangeModel
     from threadkeep.search.query import Query, QuestionKind
     from threadkeep.search.ranking import Ranking
 
