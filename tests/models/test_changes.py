@@ -99,8 +99,15 @@ class TestCreateChangeModel:
 
     @pytest.mark.model
     def test_a_model_that_was_not_built_is_not_used(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-        """A distribution of an earlier version has none."""
+        """Its package is there, its file is not."""
         monkeypatch.setattr("threadkeep_minilm.CHANGES_PATH", tmp_path / "none.onnx")
+
+        assert create_change_model(create_embedder(Settings())) is None
+
+    @pytest.mark.model
+    def test_an_earlier_version_of_the_package_is_not_used(self, monkeypatch: pytest.MonkeyPatch):
+        """It has the embedder alone."""
+        monkeypatch.delattr("threadkeep_minilm.CHANGES_PATH")
 
         assert create_change_model(create_embedder(Settings())) is None
 

@@ -34,7 +34,8 @@ def is_installed() -> bool:
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         return False
     package: Any = importlib.import_module("threadkeep_minilm")
-    return package.CHANGES_PATH.is_file() and package.TOKENIZER_PATH.is_file()
+    model = getattr(package, "CHANGES_PATH", None)  # an earlier version has none
+    return model is not None and model.is_file() and package.TOKENIZER_PATH.is_file()
 
 
 class ChangeModel:
