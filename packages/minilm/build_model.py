@@ -75,7 +75,7 @@ PAIRS = (
     ("My sister lives in Ghent.", "I live in Lisbon."),
     ("The new boss is called Priya.", "My manager is Tom."),
     ("The dog sleeps on the sofa.", "Our cat sleeps all day."),
-    ("Wir arbeiten inzwischen mit einem anderen Anbieter.", "Unser Anbieter ist die Post."),
+    ("Jetzt wohnen wir in Bremen.", "Ich wohne in Kassel."),
     ("no", "yes"),
 )
 
