@@ -116,6 +116,7 @@ class TestRecall:
             await tell(tk)
             await tk.recall("What is the weather in Oslo?", owner=Owner("ana"))  # loads the models
             model = tk._app.services.recalls._changes
+            assert model is not None
             weigh = model.weigh
 
             async def late(pairs):
