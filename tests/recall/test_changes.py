@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import threadkeep
+from tests.recall.test_currency import cosines, told
 from threadkeep.identity import Owner
-from threadkeep.ids import MemoryId, TurnId
-from threadkeep.memories.models import Memory, Source
 from threadkeep.models.base import StatementPair
 from threadkeep.recall.currency import MOST_READ, find_earlier
 
@@ -25,36 +22,22 @@ LEFT_OUT = (
     '(InvalidProtobuf); run: pip install "threadkeep[local]"); 1 times so far'
 )
 QUESTION = "Which team do I coach?"
-START = datetime(2026, 1, 5, tzinfo=UTC)
-
-
-def told(*texts: str) -> list[Memory]:
-    """Make a memory of each text, told a day apart."""
-    memories: list[Memory] = []
-    for number, text in enumerate(texts):
-        at = START + timedelta(days=number)
-        source = Source("user", None, None, TurnId(f"turn-{number}"), at)
-        memories.append(
-            Memory(MemoryId(f"m{number}"), ("memories",), text, "semantic", "active", "user", (source,), 1, at, at)
-        )
-    return memories
-
-
-def cosines(count: int) -> np.ndarray:
-    return np.full((count, count), 0.45, np.float32)
 
 
 class TestFindEarlier:
     def test_what_the_model_reads_as_a_change_is_earlier(self):
         """Though the words alone are not enough."""
-        memories, alike = told(OLDER, NEWER), cosines(2)
+        memories, alike = told(OLDER, NEWER), cosines(2, 0.45)
 
         assert find_earlier(memories, alike) == {}
         assert find_earlier(memories, alike, weigh=lambda _pair: 3.0) == {0: 1}
 
     def test_what_the_model_reads_as_true_beside_each_other_is_not(self):
         """Though the words alone would do."""
-        memories, alike = told("The red bike is in the cellar.", "The blue bike is in the garage now."), cosines(2)
+        memories, alike = (
+            told("The red bike is in the cellar.", "The blue bike is in the garage now."),
+            cosines(2, 0.45),
+        )
 
         assert find_earlier(memories, alike) == {0: 1}
         assert find_earlier(memories, alike, weigh=lambda _pair: -12.0) == {}
@@ -63,7 +46,7 @@ class TestFindEarlier:
         """As it was trained to."""
         asked: list[StatementPair] = []
 
-        find_earlier(told(OLDER, NEWER), cosines(2), weigh=asked.append)
+        find_earlier(told(OLDER, NEWER), cosines(2, 0.45), weigh=asked.append)
 
         assert asked == [StatementPair(NEWER, OLDER)]
 
@@ -72,7 +55,7 @@ class TestFindEarlier:
         asked: list[StatementPair] = []
         texts = [f"We moved the stand-up to {hour} o'clock." for hour in range(9)]
 
-        find_earlier(told(*texts), cosines(9), weigh=asked.append)
+        find_earlier(told(*texts), cosines(9, 0.45), weigh=asked.append)
 
         assert len(asked) == MOST_READ
 
@@ -127,6 +110,8 @@ class TestRecall:
 
             recalled = await tk.recall(QUESTION, owner=Owner("ana"))
 
+            counted = tk._app.telemetry.counts()["changes.degraded"]
+        assert counted == 1
         assert "under-11 girls" in recalled.text
         assert "under-14 boys" in recalled.text
 
