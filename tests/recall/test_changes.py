@@ -12,6 +12,7 @@ from tests.recall.test_currency import cosines, told
 from threadkeep.identity import Owner
 from threadkeep.models.base import StatementPair
 from threadkeep.recall.currency import MOST_READ, find_earlier
+from threadkeep.settings import Settings
 
 OLDER, NEWER = (
     "I coach the under-11 girls on Saturday mornings.",
@@ -95,15 +96,16 @@ class TestRecall:
 
     async def test_a_model_that_is_late_takes_no_memory(self, monkeypatch: pytest.MonkeyPatch):
         """The time limit of the turn holds, and what is read meanwhile is known to the next turn."""
-        async with threadkeep.open("memory://") as tk:
+        settings = Settings(THREADKEEP_RECALL_TIMEOUT_MS=300)
+        async with threadkeep.open("memory://", settings=settings) as tk:
             await tell(tk)
-            await tk.recall("What is the weather in Oslo?", owner=Owner("ana"))  # loads the models
+            await tk.recall("", owner=Owner("ana"))  # loads the models
             model = tk._app.services.recalls._changes
             assert model is not None
             weigh = model.weigh
 
             async def late(pairs):
-                await asyncio.sleep(0.4)
+                await asyncio.sleep(3)
                 return await weigh(pairs)
 
             monkeypatch.setattr(model, "weigh", late)
