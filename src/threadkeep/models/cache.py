@@ -26,11 +26,13 @@ MAX_QUESTIONS: Final = 4
 class VectorCache:
     """A least-recently-used map from text to vector, bounded in bytes; safe in threads.
 
-    Texts over ``max_characters`` are not kept: they are documents, which are embedded once.
+    Texts over ``max_characters`` are not kept: they are documents, which are embedded once. Nor are those of a call
+    with more than ``max_questions``.
     """
 
-    def __init__(self, *, max_bytes: int, max_characters: int = 2_000) -> None:
+    def __init__(self, *, max_bytes: int, max_characters: int = 2_000, max_questions: float = MAX_QUESTIONS) -> None:
         self._max_characters = max_characters
+        self._max_questions = max_questions
         self._guard = threading.Lock()
         self._vectors: LRUCache[str, tuple[str, NDArray[np.float32]]] = LRUCache(max_bytes, _cost)
 
@@ -47,7 +49,7 @@ class VectorCache:
         missing = list(filterfalse(vectors.__contains__, dict.fromkeys(texts)))
         if missing:
             vectors.update(zip(missing, await unknown(missing), strict=True))
-            for text in missing if len(texts) <= MAX_QUESTIONS else ():
+            for text in missing if len(texts) <= self._max_questions else ():
                 self.put(text, vectors[text])
         return np.stack(list(map(vectors.__getitem__, texts)))
 

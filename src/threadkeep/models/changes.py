@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import importlib.util
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,15 @@ from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.base import StatementPair
 from threadkeep.models.cache import Batches, Encode, VectorCache
-from threadkeep.models.local import ADVICE, NEEDED, default_threads, embeddable, open_session, open_tokenizer
+from threadkeep.models.local import (
+    ADVICE,
+    default_threads,
+    embeddable,
+    inputs_of,
+    missing_packages,
+    open_session,
+    open_tokenizer,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,14 +32,14 @@ if TYPE_CHECKING:
 
 _TOKENS: Final = 128
 _CHARACTERS: Final = 1_000
-"""What is read of a statement; with two of that length the model sees about a fifth."""
+"""What is read of a statement; with two of that length the model sees about a quarter."""
 _SEPARATOR: Final = "\x1f"
 CACHE_BYTES: Final = 4 * 1024 * 1024
 
 
 def is_installed() -> bool:
     """Return whether the model is there, without importing anything heavy."""
-    if any(importlib.util.find_spec(name) is None for name in NEEDED):
+    if missing_packages():
         return False
     package: Any = importlib.import_module("threadkeep_minilm")
     model = getattr(package, "CHANGES_PATH", None)  # an earlier version has none
@@ -41,7 +49,7 @@ def is_installed() -> bool:
 class ChangeModel:
     """Weighs how much speaks for it that the newer of two statements makes the older untrue.
 
-    A weight is a logarithm of odds, from about -8 to 8. Constructing a model does nothing; it is loaded once, in a
+    A weight is a logarithm of odds, from about -20 to 9. Constructing a model does nothing; it is loaded once, in a
     worker thread, and may be used from any event loop. The weights of recent pairs are kept.
 
     Args:
@@ -50,7 +58,7 @@ class ChangeModel:
 
     def __init__(self, *, threads: int | None = None) -> None:
         self._threads = threads or default_threads()
-        self._cache = VectorCache(max_bytes=CACHE_BYTES, max_characters=2 * _CHARACTERS + 1)
+        self._cache = VectorCache(max_bytes=CACHE_BYTES, max_characters=2 * _CHARACTERS + 1, max_questions=math.inf)
         self._batches = Batches(self._loaded)
 
     @property
@@ -78,16 +86,14 @@ class ChangeModel:
         Raises:
             EmbedderUnavailableError: The model could not be loaded or did not run.
         """
-        texts = list(map(_joined, pairs))
-        weights = {text: weight for text in texts if (weight := self._cache.get(text)) is not None}
-        unknown = list(dict.fromkeys(text for text in texts if text not in weights))
-        if unknown:
-            with queued():  # it computes in this process
-                computed = await asyncio.wrap_future(self._batches.submit(unknown))
-            weights.update(zip(unknown, computed, strict=True))
-            for text in unknown:
-                self._cache.put(text, weights[text])
-        return [float(weights[text][0]) for text in texts]
+        if not pairs:
+            return []
+        weights = await self._cache.embed(list(map(_joined, pairs)), self._compute)
+        return [float(weight) for weight in weights[:, 0]]
+
+    async def _compute(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        with queued():  # it computes in this process
+            return await asyncio.wrap_future(self._batches.submit(texts))
 
     def _loaded(self) -> Encode:
         """Load tokenizer and model; runs in the worker."""
@@ -100,15 +106,8 @@ class ChangeModel:
             raise EmbedderUnavailableError(msg) from error
 
         def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-            import numpy as np
-
             try:
-                pairs = [words.encode(*text.split(_SEPARATOR)) for text in texts]
-                shape = (len(pairs), max(len(one.ids) for one in pairs))
-                given = {name: np.zeros(shape, np.int64) for name in ("input_ids", "attention_mask", "token_type_ids")}
-                for row, one in enumerate(pairs):
-                    for name, numbers in zip(given, (one.ids, one.attention_mask, one.type_ids), strict=True):
-                        given[name][row, : len(one.ids)] = numbers
+                given, _ = inputs_of(session, [words.encode(*text.split(_SEPARATOR)) for text in texts])
                 weights: NDArray[np.float32] = session.run(None, given)[0]
             except Exception as error:
                 msg = f"The model of changes did not run ({type(error).__name__})."

@@ -301,7 +301,7 @@ def open_tokenizer(path: Path, *, max_tokens: int) -> Any:
     return words
 
 
-def _inputs(session: Any, encodings: Sequence[Any]) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
+def inputs_of(session: Any, encodings: Sequence[Any]) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
     """Return what *session* asks for of *encodings*, padded to the longest, and the mask."""
     import numpy as np
 
@@ -330,7 +330,7 @@ def _sentence_encoder(folder: Path, pooling: Pooling, *, threads: int) -> Encode
     def encode(texts: Sequence[str]) -> NDArray[np.float32]:
         try:
             # One by one: the batch call starts threads of its own, which warn when the process forks.
-            given, mask = _inputs(session, [words.encode(text) for text in texts])
+            given, mask = inputs_of(session, [words.encode(text) for text in texts])
             output: NDArray[np.float32] = session.run(None, given)[0]
         except Exception as error:
             msg = f"The embedding model of {folder.name} did not run ({type(error).__name__})."
@@ -380,7 +380,7 @@ def open_cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[fl
         order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].ids))
         for start in range(0, len(order), _PAIRS):
             places = order[start : start + _PAIRS]
-            given, _ = _inputs(session, [pairs[place] for place in places])
+            given, _ = inputs_of(session, [pairs[place] for place in places])
             output = np.asarray(session.run(None, given)[0], np.float64).reshape(len(places), -1)
             # Two columns are the logits of "no" and "yes".
             scores[places] = output[:, 0] if output.shape[1] == 1 else output[:, 1] - output[:, 0]
@@ -424,10 +424,14 @@ def available(precision: Precision = "int8") -> bool:
     return not _missing(precision)
 
 
+def missing_packages() -> list[str]:
+    """Return which of the packages are not installed that a model of ``threadkeep-minilm`` needs."""
+    return [name for name in NEEDED if importlib.util.find_spec(name) is None]
+
+
 def _missing(precision: Precision) -> list[str]:
     """Return what is not installed, or not built, of what the model needs."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
+    if missing := missing_packages():
         return missing
     model, tokenizer = _paths(precision)
     return [path.name for path in (model, tokenizer) if not path.is_file()]
