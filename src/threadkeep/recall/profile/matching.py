@@ -247,12 +247,12 @@ class ProfileMatcher:
 
     def filled(self, statement: str, vector: NDArray[np.float32] | None) -> Mapping[str, float]:
         """Return the slots that *statement* fills, best first, with how well it fits each; at most two."""
-        known = None if vector is None or self.vectors is None else vector.tobytes()
-        return self._remembered(statement, known, "" if vector is None else vector.dtype.str)
+        known = None if vector is None or self.vectors is None else vector.astype(np.float32, copy=False).tobytes()
+        return self._remembered(statement, known)
 
-    def _compared(self, statement: str, numbers: bytes | None, dtype: str) -> Mapping[str, float]:
-        """Return what :meth:`filled` does; *numbers* are those of the vector, of type *dtype*."""
-        vector = None if numbers is None else np.frombuffer(numbers, dtype)
+    def _compared(self, statement: str, numbers: bytes | None) -> Mapping[str, float]:
+        """Return what :meth:`filled` does; *numbers* are those of the vector."""
+        vector = None if numbers is None else np.frombuffer(numbers, np.float32)
         named = _NAMED.match(statement)
         if named is not None and named["slot"].casefold() in self.slots:
             return {named["slot"].casefold(): _EXPLICIT}
