@@ -226,7 +226,8 @@ def _embeddings(graph: _Graph) -> str:
 
 def _embeddings_of_pair(graph: _Graph) -> str:
     """The same with the token type of each token."""
-    is_second = _each_token(graph, graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT))
+    types = graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT)
+    is_second = graph.node("Unsqueeze", types, graph.numbers("last_axis", -1))
     typed = graph.node("Add", _placed_words(graph), graph.node("Mul", is_second, graph.second_type()))
     return graph.layer_norm(typed, "embeddings.LayerNorm")
 
@@ -236,11 +237,6 @@ def _placed_words(graph: _Graph) -> str:
     length = graph.node("Shape", "input_ids", start=1)
     zero = graph.numbers("zero", 0)
     return graph.node("Add", words, graph.node("Slice", graph.positions(), zero, length, zero))
-
-
-def _each_token(graph: _Graph, numbers: str) -> str:
-    """Give numbers of shape (batch, tokens) one more axis."""
-    return graph.node("Unsqueeze", numbers, graph.numbers("last_axis", -1))
 
 
 def _encoded(graph: _Graph, hidden: str) -> str:
