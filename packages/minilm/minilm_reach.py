@@ -63,7 +63,7 @@ class Tokens(NamedTuple):
 def reach(weights: Weights, texts: Iterable[Tokens]) -> dict[str, Array]:
     """Return the largest magnitude in each channel of what goes into each dense layer, with the margin, rounded up.
 
-    Query, key and value share their input, whose reach stands under the name of the query.
+    Query, key and value share their input; its reach stands under the name of the query.
     """
     exact = {name: values.astype(np.float64) for name, values in weights.items()}
     largest: dict[str, Array] = {}
@@ -92,11 +92,11 @@ def weight_of_change(weights: Mapping[str, Array], tokens: Tokens) -> float:
 
 
 def _ignored(layer: str, tensor: Array) -> None:
-    """Is told what goes into a layer."""
+    """Ignore what goes into a layer."""
 
 
 def hidden_states(weights: Mapping[str, Array], tokens: Tokens, seen: Callable[[str, Array], None] = _ignored) -> Array:
-    """Return what becomes of each token, shape ``(tokens, 384)``; *seen* is told what goes into each dense layer."""
+    """Return what becomes of each token, shape ``(tokens, 384)``; *seen* gets each layer's name and input."""
 
     def dense(tensor: Array, layer: str) -> Array:
         seen(layer, tensor)

@@ -1,6 +1,6 @@
 """Find the adapter that tells changes: ``python packages/minilm/train_changes.py DATA FOLDER``.
 
-*DATA* and *FOLDER* are those of :mod:`train_adapter`; it needs the same libraries, and twenty minutes on two cores.
+*DATA* and *FOLDER* are those of :mod:`train_adapter`; it needs the same libraries, and twelve minutes on two cores.
 
 A newer statement of a person gets a high weight beside an older one that it makes untrue, and a low weight beside one
 that stays true. The files ``changes_*`` have changes, and what is close to each and stays true. The files

@@ -92,7 +92,7 @@ def test_what_is_possible_passing_or_of_others_is_not_kept(sentence: str):
     ],
 )
 def test_a_move_tells_of_a_change(sentence: str):
-    """So that the home of before is told as earlier."""
+    """The former home is marked as earlier."""
     assert change_in(sentence) == "change"
 
 

@@ -113,7 +113,7 @@ class TestCreateChangeModel:
 
     @pytest.mark.model
     def test_a_missing_package_is_noticed(self, monkeypatch: pytest.MonkeyPatch):
-        """Without an error: recall goes on with words and cosines."""
+        """It raises nothing, and words and cosines decide."""
         monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
         assert not changes.is_installed()

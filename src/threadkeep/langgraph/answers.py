@@ -49,8 +49,8 @@ async def earlier_answers(saver: ThreadkeepCheckpointer, owner: Owner, thread_id
 
     Only our checkpointer's: in the thread of another one, a user who was refused may have answered. The checkpoint that
     follows an answer tells whether its run had memory; one that is not stored yet is of the run that asks. Where one
-    task asked twice, the marks of what was written tell it. Of what a
-    subgraph asked at one step of the root graph, the last answer is known.
+    task asked twice, the marks of what was written tell it. Of what a subgraph asked at one step of the root graph, the
+    last answer is known.
     """
     view = saver.scoped(owner) if saver.is_scoped else saver
     found = await view.run(view.maintenance.way_back(thread_id, inputs=turns, limit=_CHECKPOINTS_READ))
