@@ -76,6 +76,20 @@ class TestRecall:
         assert "under-11 girls" in lines[1]
         assert "earlier" in lines[1]
 
+    async def test_a_line_of_the_profile_is_marked_and_what_replaces_it_follows(self):
+        """Though the newer statement fills no slot of the profile."""
+        async with threadkeep.open("memory://") as tk:
+            await tell(
+                tk, "i'm on a keto diet", "im doing mediterranean style eating on doctor's orders, bread allowed"
+            )
+
+            block = (await tk.recall("Plan my meals for Thursday.", owner=Owner("ana"))).text
+
+        lines = [line for line in block.splitlines() if line.startswith("- ")]
+        assert [line.partition(" (")[2] for line in lines][:1] == ["diet, earlier)"]
+        assert "mediterranean" in lines[1]
+        assert "earlier" not in lines[1]
+
     async def test_a_broken_model_takes_no_memory(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
@@ -129,8 +143,8 @@ class TestRecall:
         assert [(one.action, one.text) for one in proposals] == [("supersede", NEWER)]
 
 
-async def tell(tk: threadkeep.Threadkeep) -> None:
-    for number, text in enumerate((OLDER, NEWER)):
+async def tell(tk: threadkeep.Threadkeep, *texts: str) -> None:
+    for number, text in enumerate(texts or (OLDER, NEWER)):
         messages = [
             {"role": "user", "content": text, "id": f"said-{number}"},
             {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, filterfalse, islice, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from threadkeep.memories.codec import SUMMARIES
-from threadkeep.memories.models import ASKED, Memory, sentences_in
+from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled, line
 from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole
@@ -276,7 +276,7 @@ def _kind(query: Query) -> QuestionKind:
     return _ON_BEHALF[query.kind]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Found:
     """What was found in one partition.
 
@@ -291,6 +291,38 @@ class Found:
     candidates: CandidatePlaces
     stored: StoredFacts
     profile: Sequence[Recalled] = ()
+    _compared: Compared | None = None
+
+    def compared(self, question: str, *, now: datetime) -> Compared:
+        """Return the best hits, and which of them are no longer so; they are compared once."""
+        if self._compared is None:
+            ranking, stored = self.ranking, self.stored
+            places = range(min(COMPARED, len(ranking.hits)))
+            stored.learn(ranking, places)
+            best = valid_ones(map(stored.memories.get, places), at=now)
+            strength, weigh = ranking.hits.strength[: len(best)], stored.weight if stored.changes else None
+            self._compared = Compared(best, find_earlier(best, ranking.alike, question, strength, weigh))
+        return self._compared
+
+
+class Compared(NamedTuple):
+    """The best hits, compared with each other.
+
+    Attributes:
+        best: The memories; ``None`` for one that is not known or not valid.
+        earlier: The places of those that are no longer so, each with the place of the one that says so.
+    """
+
+    best: Sequence[Memory | None]
+    earlier: Mapping[int, int]
+
+    def replaced(self) -> dict[str, Memory]:
+        """Return the statements that are no longer so, each with the memory that says so."""
+        return {
+            _said(before): after
+            for older, newer in self.earlier.items()
+            if (before := self.best[older]) is not None and (after := self.best[newer]) is not None
+        }
 
 
 def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
@@ -305,7 +337,8 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
     offer = _Offer(packer, request)
     for one in found:
         if one.profile:
-            offer.take([each for each in one.profile if not one.stored.is_elsewhere(each.memory)])
+            profile = _with_changes(one.profile, one.compared(request.query.text, now=now).replaced())
+            offer.take([each for each in profile if not one.stored.is_elsewhere(each.memory)])
     offer.brief_from += len(packer.chosen)
     alone = len(found) == 1
     for chunk in _chunks(found[0], request, now=now) if alone else _merged(found, request, now=now):
@@ -314,6 +347,22 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
             break
     offer.offer_deferred()
     return packer
+
+
+def _with_changes(profile: Iterable[Recalled], replaced: Mapping[str, Memory]) -> Iterator[Recalled]:
+    """Yield *profile* with the values marked that are *replaced*, each before what replaces it."""
+    newer: dict[MemoryId, Recalled] = {}
+    for value in profile:
+        if (memory := replaced.get(_said(value.memory))) is None:
+            yield value
+        else:
+            newer[memory.memory_id] = Recalled(memory, value.score)
+            yield replace(value, earlier=True)
+    yield from newer.values()
+
+
+def _said(memory: Memory) -> str:
+    return memory.text.removeprefix(SAID).removeprefix(ASKED)
 
 
 def _merged(found: Sequence[Found], request: BlockRequest, *, now: datetime) -> Iterator[list[Recalled]]:
@@ -329,10 +378,7 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     if (first := next(candidates.places, None)) is None:
         return
     answers, candidate_places = candidates.answers, chain((first,), candidates.places)
-    compared = range(min(COMPARED, len(ranking.hits)))
-    stored.learn(ranking, compared)
-    best, strength = valid_ones(map(stored.memories.get, compared), at=now), ranking.hits.strength[: len(compared)]
-    earlier = find_earlier(best, ranking.alike, request.query.text, strength, stored.weight if stored.changes else None)
+    best, earlier = found.compared(request.query.text, now=now)
     offered: set[int] = set()
     while chunk := list(islice(candidate_places, _CHUNK)):
         places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
