@@ -150,13 +150,13 @@ def check_read_scopes(owner: Owner, scopes: tuple[Owner, ...]) -> None:
 
 
 @lru_cache(maxsize=4096)
-def owner_of_user(user_id: str) -> Owner:
-    """Return the owner of the default tenant with this user id, the same one each time: it has its label already.
+def owner_of_user(user_id: str, tenant: str) -> Owner:
+    """Return the owner with this user id and tenant, the same one each time: it has its label already.
 
     Raises:
-        InvalidInputError, TooLargeError: It is no user id.
+        InvalidInputError, TooLargeError: It is no user id, or no tenant.
     """
-    return Owner(user_id)
+    return Owner(user_id, tenant)
 
 
 @lru_cache(maxsize=4096)
@@ -282,7 +282,7 @@ def _server_owner(user: object) -> Owner | None:
     # Without authentication a server makes up a user; some have an empty identity, some only say so.
     if not isinstance(identity, str) or not identity or not getattr(user, "is_authenticated", True):
         return None
-    return owner_of_user(identity)
+    return owner_of_user(identity, "")
 
 
 def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner]:
@@ -296,7 +296,7 @@ def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner
     )
     for place, user_id in said:
         if isinstance(user_id, str):
-            claims[place] = owner_of_user(user_id)
+            claims[place] = owner_of_user(user_id, "")
         elif user_id is not None:
             msg = f"{place} must be a string, got {type(user_id).__name__}; pass str(…) of it."
             raise InvalidInputError(msg)
@@ -358,7 +358,7 @@ class OwnerScope:
 def to_owner(owner: str | Owner) -> Owner:
     """Return a user id as an owner of the default tenant; an owner as it is."""
     if isinstance(owner, str):
-        return owner_of_user(owner)
+        return owner_of_user(owner, "")
     return owner if isinstance(owner, Owner) else Owner(owner)  # raises: it is no text
 
 

@@ -15,19 +15,26 @@ from threadkeep.cli.output import (
     DEFAULT_USER,
     DataDir,
     Json,
+    Tenant,
     User,
     emit,
     err,
     full_id,
+    named,
     open_memory,
+    options_of,
     out,
     plain,
     print_json,
     visible,
 )
+from threadkeep.identity import Owner, owner_of_user
+from threadkeep.observability import run_metadata
 
 if TYPE_CHECKING:
     import asyncio
+
+    from langchain_core.runnables import RunnableConfig
 
     from threadkeep.client import Threadkeep
     from threadkeep.proposals.models import Proposal
@@ -65,6 +72,7 @@ _ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
 
 def chat(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     thread: Annotated[
         str | None, typer.Option("--thread", "-t", help="Continue this thread; unset: begin a new one.")
     ] = None,
@@ -73,13 +81,14 @@ def chat(
     json: Json = False,
 ) -> None:
     """Talk to an agent that remembers; shows what was recalled and learnt. /help lists commands, Ctrl-D leaves."""
+    owner = owner_of_user(user, tenant)
     import asyncio
 
     from threadkeep.errors import ThreadkeepError
 
     failed = False
     with open_memory(data_dir) as tk:
-        conversation = Conversation(tk, user, thread, json=json)
+        conversation = Conversation(tk, owner, thread, json=json)
         conversation.greet(tk.sync.ready())
         with asyncio.Runner() as runner:
             while not conversation.ended and (text := _read(json=json)) is not None:
@@ -105,7 +114,7 @@ class Conversation:
 
     Args:
         tk: The memory.
-        user: The user.
+        owner: The owner of the memory.
         thread: The thread to go on with; ``None``: a new one.
         json: Whether each input is answered by one JSON object.
 
@@ -113,13 +122,13 @@ class Conversation:
         ended: Whether the user wants to leave.
     """
 
-    def __init__(self, tk: Threadkeep, user: str, thread: str | None, *, json: bool) -> None:
+    def __init__(self, tk: Threadkeep, owner: Owner, thread: str | None, *, json: bool) -> None:
         from threadkeep.checkpoints.head import thread_id_from
         from threadkeep.models.langchain import OfflineChatModel
 
         self.ended = False
         self._tk = tk
-        self._user = user
+        self._owner = owner
         self._json = json
         self._thread_id: str = _new_thread() if thread is None else thread_id_from(thread)
         # Compiled before the memory is connected: it is what makes the checkpointer one that is in use.
@@ -130,7 +139,7 @@ class Conversation:
         """Print the user, the thread and the storage, and once what is not configured."""
         if self._json:
             return
-        names = f"User {plain(self._user)}, thread {plain(self._thread_id)}, {health.storage}."
+        names = f"User {named(self._owner)}, thread {plain(self._thread_id)}, {health.storage}."
         self._print(f"{names} /help lists commands.")
         if health.degraded:
             self._print('No embedding model: search is by words only. pip install "threadkeep[local]"')
@@ -144,7 +153,7 @@ class Conversation:
             await self._decide(approve=answer)
             return
         if self._questions:
-            self._print(f"Not decided; threadkeep proposals list --user {plain(self._user)} shows it.")
+            self._print(f"Not decided; threadkeep proposals list {options_of(self._owner)} shows it.")
             self._questions = []
         if text.startswith("/"):
             await self._run_command(*text.strip().partition(" ")[::2])
@@ -158,7 +167,7 @@ class Conversation:
         if said and not any(map(kept_part, said)):
             self._emit({"thread_id": self._thread_id, "reply": "", "proposed": self._rows()})
         else:
-            turn = _ShownTurn(self._tk, self._user, self._thread_id, json=self._json)
+            turn = _ShownTurn(self._tk, self._owner, self._thread_id, json=self._json)
             asked = {question.proposal_id for question in self._questions}
             learnt = await turn.take(self._graph, text)
             self._questions += [question for question in learnt if question.proposal_id not in asked]
@@ -187,20 +196,20 @@ class Conversation:
 
     async def _list(self, words: str) -> list[dict[str, str]]:
         if words:
-            found = await self._tk.memories.search(words, owner=self._user, limit=LISTED)
+            found = await self._tk.memories.search(words, owner=self._owner, limit=LISTED)
             memories = [recalled.memory for recalled in found]
         else:
-            memories = await self._tk.memories.list(owner=self._user, limit=LISTED)
+            memories = await self._tk.memories.list(owner=self._owner, limit=LISTED)
         for memory in memories:
             self._print(f"{memory.memory_id[:8]}  {plain(memory.text)}")
         if not memories:
-            self._print("Nothing matches." if words else f"Nothing is remembered about {plain(self._user)}.")
+            self._print("Nothing matches." if words else f"Nothing is remembered about {named(self._owner)}.")
         elif len(memories) == LISTED:
-            self._print(f"These are {LISTED}; threadkeep memories list --user {plain(self._user)} shows all.")
+            self._print(f"These are {LISTED}; threadkeep memories list {options_of(self._owner)} shows all.")
         return [{"memory_id": memory.memory_id, "text": memory.text} for memory in memories]
 
     async def _forget(self, argument: str) -> list[dict[str, Any]]:
-        ids = [memory.memory_id async for memory in self._tk.memories.walk(owner=self._user)]
+        ids = [memory.memory_id async for memory in self._tk.memories.walk(owner=self._owner)]
         named = full_id(argument, ids, noun="memories")
         if not argument:
             self._print("Write /forget and the id of a memory, or words of it.")
@@ -226,7 +235,7 @@ class Conversation:
         from threadkeep.text.semantics import gist_of, same_meaning
 
         wanted = gist_of(topic)
-        found = await self._tk.memories.search(topic, owner=self._user, limit=LISTED)
+        found = await self._tk.memories.search(topic, owner=self._owner, limit=LISTED)
         found = [recalled for recalled in found if recallable(recalled.memory)]
         gists = [gist_of(recalled.memory.text) for recalled in found]
         memories = [
@@ -245,7 +254,7 @@ class Conversation:
         # Without a source the policy asks: the memory that is meant was only concluded from the user's words.
         reason = "asked for in the chat"
         proposed = await self._tk.proposals.propose(
-            action="forget", memory_id=memory_id, owner=self._user, reason=reason
+            action="forget", memory_id=memory_id, owner=self._owner, reason=reason
         )
         if proposed.proposal is None:
             msg = f"Forgetting cannot be proposed: {proposed.reason}."
@@ -255,7 +264,7 @@ class Conversation:
     async def _decide(self, *, approve: bool) -> None:
         proposal, *self._questions = self._questions
         decide = self._tk.proposals.approve if approve else self._tk.proposals.reject
-        decided = await decide(proposal.proposal_id, owner=self._user)
+        decided = await decide(proposal.proposal_id, owner=self._owner)
         if not approve:
             done = "Not changed."
         elif proposal.action == "forget":
@@ -263,7 +272,7 @@ class Conversation:
         else:
             done = f"Remembered: {plain(proposal.text)}"
         self._print(done)
-        waiting = [await self._tk.proposals.get(one.proposal_id, owner=self._user) for one in self._questions]
+        waiting = [await self._tk.proposals.get(one.proposal_id, owner=self._owner) for one in self._questions]
         self._questions = [one for one in waiting if one is not None and one.state == "pending"]
         self._emit({"decided": {"proposal_id": decided.proposal_id, "state": decided.state}})
         self._ask()
@@ -323,9 +332,9 @@ def _print_advice(error: Exception) -> str:
 class _ShownTurn:
     """One input and everything that is shown about it."""
 
-    def __init__(self, tk: Threadkeep, user: str, thread_id: str, *, json: bool) -> None:
+    def __init__(self, tk: Threadkeep, owner: Owner, thread_id: str, *, json: bool) -> None:
         self._tk = tk
-        self._user = user
+        self._owner = owner
         self._thread_id = thread_id
         self._json = json
         self._reply = ""
@@ -348,7 +357,10 @@ class _ShownTurn:
 
     async def take(self, graph: Any, text: str) -> list[Proposal]:
         """Run the graph on *text*, show reply, recalled and learnt memories, and return what it proposes to learn."""
-        config = self._tk.config(user_id=self._user, thread_id=self._thread_id)
+        config: RunnableConfig = {
+            "metadata": run_metadata(user_id=self._owner.user_id, thread_id=self._thread_id),
+            "configurable": {"thread_id": self._thread_id, "langgraph_user_id": self._owner.label},
+        }
         stream = graph.astream(
             {"messages": [{"role": "user", "content": text}]},
             config,
@@ -395,7 +407,7 @@ class _ShownTurn:
         if event.get("type") != "recalled":
             return
         for row in event["memories"]:
-            memory = await self._tk.memories.get(row["id"], owner=self._user)
+            memory = await self._tk.memories.get(row["id"], owner=self._owner)
             if memory is None:
                 continue
             self._recalled.append(memory.text)
@@ -412,13 +424,13 @@ class _ShownTurn:
         if not self._turns:
             return []
         timeout = timedelta(seconds=LEARNING_SECONDS)
-        receipt = await self._tk.settle(self._turns, owner=self._user, timeout=timeout)
-        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in receipt.memory_ids]
+        receipt = await self._tk.settle(self._turns, owner=self._owner, timeout=timeout)
+        memories = [await self._tk.memories.get(memory_id, owner=self._owner) for memory_id in receipt.memory_ids]
         self._learnt = [memory.text for memory in memories if memory]
         facts = [memory.text for memory in memories if memory and memory.kind != "episodic"]
         for statement in () if self._json else facts or self._learnt:  # an episode repeats the facts of its turn
             out.print(f"  learnt: {plain(statement)}", markup=False, style="dim")
-        proposals = [await self._tk.proposals.get(one, owner=self._user) for one in receipt.proposal_ids]
+        proposals = [await self._tk.proposals.get(one, owner=self._owner) for one in receipt.proposal_ids]
         return [proposal for proposal in proposals if proposal is not None and proposal.state == "pending"]
 
 

@@ -18,6 +18,7 @@ from threadkeep.cli import (
     keys,
     memories,
     owners,
+    profile,
     proposals,
     scopes,
     service,
@@ -85,7 +86,7 @@ app.command(rich_help_panel="Use")(chat.chat)
 app.command(rich_help_panel="Use")(chat.demo)
 app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
-app.add_typer(memories.profile_app, name="profile", rich_help_panel="Memory")
+app.add_typer(profile.app, name="profile", rich_help_panel="Memory")
 app.add_typer(owners.credentials_app, name="credentials", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(scopes.app, name="scopes", rich_help_panel="Memory")

@@ -1,4 +1,4 @@
-"""``threadkeep memories`` and ``profile``: see, correct and remove what is remembered, and the slots that it fills."""
+"""``threadkeep memories``: see, correct and remove what is remembered."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from threadkeep.cli.output import (
     DataDir,
     Json,
     Output,
+    Tenant,
     User,
     Yes,
     confirm,
@@ -25,31 +26,28 @@ from threadkeep.cli.output import (
     full_id,
     is_stream,
     location_of,
+    named,
     plain,
     read,
     run,
     write_rows,
 )
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.memories.models import Forgotten, Memory, Source, Undone, Why
-    from threadkeep.recall.profile.schema import Profile
 
 T = TypeVar("T")
 
 app = typer.Typer(
     cls=CommandGroup, help="See, correct and remove what is remembered about a user.", no_args_is_help=True
 )
-profile_app = typer.Typer(
-    cls=CommandGroup, help="See and edit the named slots that memories fill, such as diet.", no_args_is_help=True
-)
 
 MemoryKey = Annotated[
     str, typer.Argument(help="The memory's id, as `list` shows it, or its first characters, 4 or more.")
 ]
-Slot = Annotated[str, typer.Argument(help="The slot's name, as `show` prints it.")]
 ApprovedBy = Annotated[
     str | None,
     typer.Option(help="The person who approved it; required for a statement about how to behave.", show_default=False),
@@ -81,6 +79,7 @@ NewMetadata = Annotated[
 @app.command("list")
 def list_(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     kind: Kind = None,
     tag: Tags = None,
     any_tag: AnyTags = None,
@@ -92,9 +91,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """List memories, most recently changed first."""
+    owner = owner_of_user(user, tenant)
     wanted = _labels(tag, any_tag, metadata)
-    memories = read(lambda tk: tk.memories.list(owner=user, kind=kind, limit=limit, offset=offset, **wanted), data_dir)
-    lines = map(_line, memories) if memories else [f"Nothing is remembered about {plain(user)}."]
+    memories = read(lambda tk: tk.memories.list(owner=owner, kind=kind, limit=limit, offset=offset, **wanted), data_dir)
+    lines = map(_line, memories) if memories else [f"Nothing is remembered about {named(owner)}."]
     emit(memories, lines, json=json)
 
 
@@ -102,6 +102,7 @@ def list_(
 def search(
     query: str,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     kind: Kind = None,
     tag: Tags = None,
     any_tag: AnyTags = None,
@@ -112,19 +113,28 @@ def search(
     json: Json = False,
 ) -> None:
     """Search memories by words and meaning, best first."""
+    owner = owner_of_user(user, tenant)
     if not query.strip():
         msg = "The query is empty: pass words to search for, or run threadkeep memories list."
         raise InvalidInputError(msg)
     wanted = _labels(tag, any_tag, metadata)
-    results = run(lambda tk: tk.memories.search(query, owner=user, kind=kind, limit=limit, **wanted), data_dir)
+    results = run(lambda tk: tk.memories.search(query, owner=owner, kind=kind, limit=limit, **wanted), data_dir)
     lines = (_line(result.memory, score=result.score) for result in results)
     emit(results, lines if results else ["Nothing matches."], json=json)
 
 
 @app.command()
-def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def show(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tenant: Tenant = "",
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
     """Show one memory with its sources and earlier versions."""
-    memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
+    owner = owner_of_user(user, tenant)
+    memory = read(_with_id(memory_id, owner, lambda tk, one: tk.memories.require(one, owner=owner)), data_dir)
     pinned = ", pinned" if memory.pinned else ""
     lines = [
         plain(memory.text),
@@ -150,6 +160,7 @@ def kinds(data_dir: DataDir = None, *, json: Json = False) -> None:
 def add(
     text: str,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     kind: Annotated[str, typer.Option(help="semantic, episodic, procedural, or a kind of your own.")] = "semantic",
     tag: NewTags = None,
     metadata: NewMetadata = None,
@@ -160,10 +171,11 @@ def add(
     json: Json = False,
 ) -> None:
     """Remember a statement; a statement about how to behave becomes a proposal."""
+    owner = owner_of_user(user, tenant)
     result = run(
         lambda tk: tk.memories.remember(
             text,
-            owner=user,
+            owner=owner,
             kind=kind,
             pinned=pin,
             approved_by=approved_by,
@@ -187,14 +199,18 @@ def correct(
     memory_id: MemoryKey,
     text: str,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     approved_by: ApprovedBy = None,
     json: Json = False,
 ) -> None:
     """Replace the text of a memory; the earlier text stays in its history."""
+    owner = owner_of_user(user, tenant)
     memory = run(
-        _with_id(memory_id, user, lambda tk, one: tk.memories.correct(one, text, owner=user, approved_by=approved_by)),
+        _with_id(
+            memory_id, owner, lambda tk, one: tk.memories.correct(one, text, owner=owner, approved_by=approved_by)
+        ),
         data_dir,
     )
     emit(memory, [f"Corrected {memory.memory_id}"], json=json)
@@ -202,18 +218,25 @@ def correct(
 
 @app.command()
 def forget(
-    memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tenant: Tenant = "",
+    data_dir: DataDir = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Remove a memory with its history and what was derived from it. It cannot be undone."""
+    owner = owner_of_user(user, tenant)
 
     async def forget_confirmed(tk: Threadkeep, memory_id: str) -> Forgotten:
-        memory = await tk.memories.require(memory_id, owner=user)
-        others = len((await tk.memories.forget(memory_id, owner=user, dry=True)).memory_ids) - 1
+        memory = await tk.memories.require(memory_id, owner=owner)
+        others = len((await tk.memories.forget(memory_id, owner=owner, dry=True)).memory_ids) - 1
         along = f" and {others} that came from it or hold it" if others else ""
-        confirm(f"Forget “{plain(memory.text)}”{along} of {plain(user)} in {location_of(tk)}?", yes=yes)
-        return await tk.memories.forget(memory_id, owner=user)
+        confirm(f"Forget “{plain(memory.text)}”{along} of {named(owner)} in {location_of(tk)}?", yes=yes)
+        return await tk.memories.forget(memory_id, owner=owner)
 
-    result = run(_with_id(memory_id, user, forget_confirmed), data_dir)
+    result = run(_with_id(memory_id, owner, forget_confirmed), data_dir)
     lines = [
         f"Removed {len(result.memory_ids)}: {', '.join(result.memory_ids)}",
         *(f"  still in {_origin(source)}; delete that thread to remove it there" for source in result.still_in),
@@ -225,13 +248,17 @@ def forget(
 def pin(
     memory_id: MemoryKey,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     undo: Annotated[bool, typer.Option("--undo", help="Let it expire again.")] = False,
     json: Json = False,
 ) -> None:
     """Keep a memory from expiring."""
-    memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.pin(one, owner=user, pinned=not undo)), data_dir)
+    owner = owner_of_user(user, tenant)
+    memory = run(
+        _with_id(memory_id, owner, lambda tk, one: tk.memories.pin(one, owner=owner, pinned=not undo)), data_dir
+    )
     emit(memory, [f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}"], json=json)
 
 
@@ -239,6 +266,7 @@ def pin(
 def label(
     memory_id: MemoryKey,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     tag: NewTags = None,
     metadata: NewMetadata = None,
     data_dir: DataDir = None,
@@ -248,17 +276,26 @@ def label(
     json: Json = False,
 ) -> None:
     """Replace the tags or the metadata of a memory."""
+    owner = owner_of_user(user, tenant)
     tags = [] if no_tags else tag
     values = {} if no_metadata else None if metadata is None else _metadata(metadata)
-    change = _with_id(memory_id, user, lambda tk, one: tk.memories.label(one, owner=user, tags=tags, metadata=values))
+    change = _with_id(memory_id, owner, lambda tk, one: tk.memories.label(one, owner=owner, tags=tags, metadata=values))
     memory = run(change, data_dir)
     emit(memory, [f"Labelled {memory.memory_id}{_labelled(memory)}"], json=json)
 
 
 @app.command()
-def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def history(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tenant: Tenant = "",
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
     """Show the versions of a memory, oldest first."""
-    memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
+    owner = owner_of_user(user, tenant)
+    memory = read(_with_id(memory_id, owner, lambda tk, one: tk.memories.require(one, owner=owner)), data_dir)
     until = f"until {memory.valid_to:%Y-%m-%d %H:%M}" if memory.valid_to else "now"
     lines = [
         *(f"until {old.replaced_at:%Y-%m-%d %H:%M}  {plain(old.text)}" for old in memory.history),
@@ -268,9 +305,17 @@ def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir =
 
 
 @app.command()
-def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def why(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tenant: Tenant = "",
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
     """Show why something is remembered: thread, message, date, approver and changes."""
-    report = read(_with_id(memory_id, user, lambda tk, one: tk.memories.why(one, owner=user)), data_dir)
+    owner = owner_of_user(user, tenant)
+    report = read(_with_id(memory_id, owner, lambda tk, one: tk.memories.why(one, owner=owner)), data_dir)
     emit(report, _why_lines(report), json=json)
 
 
@@ -278,16 +323,18 @@ def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = Non
 def undo(
     last: Annotated[int, typer.Option("--last", "-n", min=1, help="How many changes.")] = 1,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Undo the last changes of memories; what they added is removed, a forgotten memory stays forgotten."""
+    owner = owner_of_user(user, tenant)
 
     async def undo_confirmed(tk: Threadkeep) -> Undone:
-        confirm(f"Undo the last {last:,} changes of {plain(user)} in {location_of(tk)}?", yes=yes)
-        return await tk.memories.undo(last, owner=user)
+        confirm(f"Undo the last {last:,} changes of {named(owner)} in {location_of(tk)}?", yes=yes)
+        return await tk.memories.undo(last, owner=owner)
 
     result = run(undo_confirmed, data_dir)
     lines = [
@@ -300,13 +347,15 @@ def undo(
 @app.command()
 def consolidate(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be merged, and change nothing.")] = False,
     json: Json = False,
 ) -> None:
     """Merge memories with the same meaning; `undo` can restore them for thirty days."""
-    merges = run(lambda tk: tk.memories.consolidate(owner=user, dry=dry_run), data_dir)
+    owner = owner_of_user(user, tenant)
+    merges = run(lambda tk: tk.memories.consolidate(owner=owner, dry=dry_run), data_dir)
     lines: list[str] = []
     for merge in merges:
         lines.append(f"{merge.kept.memory_id}  {plain(merge.kept.text)}")
@@ -318,6 +367,7 @@ def consolidate(
 @app.command()
 def reflect(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     days: Annotated[int, typer.Option(min=0, help="The least age of an episode, in days.")] = 30,
     data_dir: DataDir = None,
     *,
@@ -325,8 +375,9 @@ def reflect(
     json: Json = False,
 ) -> None:
     """Summarize old episodes by thread and month; nothing is removed."""
+    owner = owner_of_user(user, tenant)
     age = timedelta(days=days)
-    made = run(lambda tk: tk.memories.reflect(owner=user, older_than=age, dry=dry_run), data_dir)
+    made = run(lambda tk: tk.memories.reflect(owner=owner, older_than=age, dry=dry_run), data_dir)
     lines = [f"{one.memory_id}  {one.month}  {plain(one.text)} ({len(one.derived_from)} episodes)" for one in made]
     verb = "would be" if dry_run else "were"
     emit(made, [*lines, f"{len(made)} summaries {verb} written."], json=json)
@@ -335,6 +386,7 @@ def reflect(
 @app.command()
 def tidy(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     dry_run: Annotated[
@@ -343,7 +395,8 @@ def tidy(
     json: Json = False,
 ) -> None:
     """Archive memories unused for THREADKEEP_INACTIVE_DAYS, or above THREADKEEP_MAX_MEMORIES_PER_OWNER."""
-    report = run(lambda tk: tk.memories.tidy(owner=user, dry=dry_run), data_dir)
+    owner = owner_of_user(user, tenant)
+    report = run(lambda tk: tk.memories.tidy(owner=owner, dry=dry_run), data_dir)
     verb, active = ("would be", "would stay") if dry_run else ("were", "are")
     over = f"; {report.over} too many, all of them pinned, approved or asked about" if report.over else ""
     lines = [
@@ -357,9 +410,17 @@ def tidy(
 
 
 @app.command()
-def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def restore(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    tenant: Tenant = "",
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
     """Restore an archived or merged memory, so that it is recalled again."""
-    memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.restore(one, owner=user)), data_dir)
+    owner = owner_of_user(user, tenant)
+    memory = run(_with_id(memory_id, owner, lambda tk, one: tk.memories.restore(one, owner=owner)), data_dir)
     emit(memory, [f"Recalled again: {memory.memory_id}"], json=json)
 
 
@@ -373,11 +434,13 @@ def import_(
         ),
     ],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Import memories with their ids; repeating it changes nothing. The exit code is 1 if a line is invalid."""
+    owner = owner_of_user(user, tenant)
     source = "standard input" if is_stream(file) else str(file)
     try:
         content = sys.stdin.buffer.read() if is_stream(file) else _exported(file)
@@ -385,7 +448,7 @@ def import_(
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         msg = f"{source} cannot be read ({type(error).__name__}); pass JSON Lines in UTF-8, or an export."
         raise InvalidInputError(msg) from error
-    result = run(lambda tk: tk.memories.import_lines(text, owner=user), data_dir, creates=True)
+    result = run(lambda tk: tk.memories.import_lines(text, owner=owner), data_dir, creates=True)
     summary = (
         f"{len(result.memory_ids)} new, {len(result.duplicates)} there already, {len(result.refused)} refused, "
         f"{len(result.proposal_ids)} wait for approval, {result.left_out} lines are no memories."
@@ -399,29 +462,31 @@ def import_(
 @app.command()
 def export(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     output: Output = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Write the memories as JSON Lines, one memory a line (with or without --json)."""
+    owner = owner_of_user(user, tenant)
     del json  # the output is JSON Lines in any case
 
     async def walk(tk: Threadkeep) -> list[Memory]:
-        return [memory async for memory in tk.memories.walk(owner=user)]
+        return [memory async for memory in tk.memories.walk(owner=owner)]
 
     write_rows(output, read(walk, data_dir), noun="memories")
 
 
 def _with_id(
-    prefix: str, user: str, work: Callable[[Threadkeep, str], Coroutine[Any, Any, T]]
+    prefix: str, owner: Owner, work: Callable[[Threadkeep, str], Coroutine[Any, Any, T]]
 ) -> Callable[[Threadkeep], Coroutine[Any, Any, T]]:
     """Return *work* for the memory with an id that is *prefix* or begins with it."""
 
     async def found(tk: Threadkeep) -> T:
-        if await tk.memories.get(prefix, owner=user) is not None:
+        if await tk.memories.get(prefix, owner=owner) is not None:
             return await work(tk, prefix)
-        ids = [memory.memory_id async for memory in tk.memories.walk(owner=user)]
+        ids = [memory.memory_id async for memory in tk.memories.walk(owner=owner)]
         return await work(tk, full_id(prefix, ids, noun="memories"))
 
     return found
@@ -490,58 +555,6 @@ def _metadata(pairs: list[str] | None) -> dict[str, Any]:
         except ValueError:
             values[name] = text
     return values
-
-
-@profile_app.command("show")
-def show_profile(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show the profile of a user."""
-    profile = read(lambda tk: tk.profile.get(owner=user), data_dir)
-    emit(profile, _profile_lines(profile), json=json)
-
-
-@profile_app.command("set")
-def set_slot(
-    slot: Slot,
-    text: str,
-    user: User = DEFAULT_USER,
-    data_dir: DataDir = None,
-    *,
-    memory_id: Annotated[
-        str | None, typer.Option(help="The value to replace in a slot with several.", show_default=False)
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Make a slot say a text: the memory that fills it is corrected, or a new one kept."""
-    result = run(lambda tk: tk.profile.set(slot, text, owner=user, memory_id=memory_id), data_dir, creates=True)
-    kept = f"{slot} is kept as {result.memory_id}"
-    proposed = f"Proposed as {result.proposal_id}; threadkeep proposals approve lets it be remembered"
-    messages = {"proposed": proposed, "rejected": f"Not remembered: {result.reason}"}
-    emit(result, [messages.get(result.status, kept)], json=json)
-
-
-@profile_app.command("clear")
-def clear_slot(
-    slot: Slot, user: User = DEFAULT_USER, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False
-) -> None:
-    """Forget all memories that fill a slot. It cannot be undone."""
-
-    async def clear_confirmed(tk: Threadkeep) -> tuple[str, ...]:
-        values = (await tk.profile.get(owner=user)).slots.get(slot, ())
-        if values:
-            texts = ", ".join(f"“{plain(one.text)}”" for one in values)
-            confirm(f"Forget {texts} of {plain(user)} in {location_of(tk)}?", yes=yes)
-        return await tk.profile.clear(slot, owner=user)
-
-    forgotten = run(clear_confirmed, data_dir)
-    emit(forgotten, [f"Removed {len(forgotten)}: {', '.join(forgotten)}" if forgotten else "It was empty."], json=json)
-
-
-def _profile_lines(profile: Profile) -> Iterator[str]:
-    width = max(map(len, profile.slots), default=0)
-    for name, values in profile.slots.items():
-        texts = [f"{plain(one.text)}{' (earlier)' if one.earlier else ''}  [{one.memory_id[:8]}]" for one in values]
-        for number, text in enumerate(texts or ["–"]):
-            yield f"{name if number == 0 else '':<{width}}  {text}"
 
 
 def _exported(file: Path) -> bytes:

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +40,9 @@ DEFAULT_USER: Final = "me"
 _UNLIMITED: Final = 10_000
 
 User = Annotated[str, typer.Option("--user", "-u", help="The user; any id.")]
+Tenant = Annotated[
+    str, typer.Option("--tenant", help="The tenant: of the gateway's users their issuer.", show_default=False)
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -175,6 +179,31 @@ def location_of(tk: Threadkeep) -> str:
 
 MIN_PREFIX: Final = 4
 """How many characters of an id are enough if no other id begins with them."""
+
+
+def optional_owner(user: str | None, tenant: str) -> Owner | None:
+    """Return the owner that the options name; None: no user is given.
+
+    Raises:
+        InvalidInputError: A tenant is given without a user.
+    """
+    if user is not None:
+        return owner_of_user(user, tenant)
+    if tenant:
+        msg = "--tenant names no user: pass --user, too."
+        raise InvalidInputError(msg)
+    return None
+
+
+def named(owner: Owner) -> str:
+    """Return the id of *owner*, and the tenant if it has one, on one line."""
+    return plain(f"{owner.user_id} of {owner.tenant}" if owner.tenant else owner.user_id)
+
+
+def options_of(owner: Owner) -> str:
+    """Return the options that name *owner* to a command."""
+    tenant = f" --tenant {plain(owner.tenant)}" if owner.tenant else ""
+    return f"--user {plain(owner.user_id)}{tenant}"
 
 
 def counted(number: int, plural: str) -> str:

@@ -16,6 +16,7 @@ from threadkeep.cli.output import (
     DataDir,
     Json,
     Output,
+    Tenant,
     User,
     Yes,
     confirm,
@@ -23,6 +24,7 @@ from threadkeep.cli.output import (
     emit,
     is_stream,
     location_of,
+    named,
     new_file,
     out,
     plain,
@@ -31,6 +33,7 @@ from threadkeep.cli.output import (
     write_rows,
     writing,
 )
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -54,15 +57,17 @@ audit_app = typer.Typer(
 
 
 @app.command()
-def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def show(user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """Count the data of a user."""
-    report = read(lambda tk: tk.owners.show(user), data_dir)
-    emit(report, _report_lines(user, report), json=json)
+    owner = owner_of_user(user, tenant)
+    report = read(lambda tk: tk.owners.show(owner), data_dir)
+    emit(report, _report_lines(owner, report), json=json)
 
 
 @app.command()
 def export(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     output: Annotated[
         Path | None,
         typer.Argument(
@@ -74,13 +79,14 @@ def export(
     json: Json = False,
 ) -> None:
     """Write all data of a user, messages of threads included, as JSON Lines (with or without --json)."""
+    owner = owner_of_user(user, tenant)
     del json
 
     async def walk(tk: Threadkeep) -> list[dict[str, Any]]:
-        return [row async for row in tk.owners.export(user)]
+        return [row async for row in tk.owners.export(owner)]
 
     if output is not None and not is_stream(output) and output.suffix in ("", ".zip"):
-        _pack(user, output, data_dir)
+        _pack(owner, output, data_dir)
         out.print(f"Everything and a README written to {output}", markup=False)
     else:
         write_rows(output, read(walk, data_dir), noun="lines")
@@ -89,6 +95,7 @@ def export(
 @app.command("opt-out")
 def opt_out(
     user: Annotated[str, typer.Option("--user", "-u", help="Who wants no memory; must be given.")],
+    tenant: Tenant = "",
     thread: Annotated[str | None, typer.Option(help="In this thread only.", show_default=False)] = None,
     data_dir: DataDir = None,
     *,
@@ -96,11 +103,12 @@ def opt_out(
     json: Json = False,
 ) -> None:
     """Stop recalling and learning for a user, or in one thread. Existing memories stay."""
-    run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir, creates=True)
+    owner = owner_of_user(user, tenant)
+    run(lambda tk: tk.owners.opt_out(owner, thread_id=thread, out=not undo), data_dir, creates=True)
     where = f" in thread {plain(thread)}" if thread is not None else ""
     emit(
-        {"user_id": user, "thread_id": thread, "opted_out": not undo},
-        [f"Memory of {plain(user)} is {'on' if undo else 'off'}{where}."],
+        {"user_id": user, "tenant": tenant, "thread_id": thread, "opted_out": not undo},
+        [f"Memory of {named(owner)} is {'on' if undo else 'off'}{where}."],
         json=json,
     )
 
@@ -108,24 +116,26 @@ def opt_out(
 @app.command()
 def erase(
     user: Annotated[str, typer.Option("--user", "-u", help="Whom to erase; must be given.")],
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove all data of a user, threads included. It cannot be undone."""
+    owner = owner_of_user(user, tenant)
 
     async def erase_confirmed(tk: Threadkeep) -> Erased:
-        report = await tk.owners.show(user)
+        report = await tk.owners.show(owner)
         memories = counted(sum(report.memories.values()), "memories")
         what = f"{memories} and {counted(len(report.threads), 'threads')}"
-        confirm(f"Erase everything about {plain(user)} ({what}) in {location_of(tk)}?", yes=yes)
-        return await tk.owners.erase(user)
+        confirm(f"Erase everything about {named(owner)} ({what}) in {location_of(tk)}?", yes=yes)
+        return await tk.owners.erase(owner)
 
     erased = run(erase_confirmed, data_dir)
     counts = ", ".join(f"{what}: {count}" for what, count in sorted(erased.counts.items()) if count)
     lines = [
-        f"Erased {counted(erased.items, 'rows')} and {counted(len(erased.threads), 'threads')} of {plain(user)}.",
+        f"Erased {counted(erased.items, 'rows')} and {counted(len(erased.threads), 'threads')} of {named(owner)}.",
         f"  {counts or 'nothing was held'}; receipt {erased.receipt_id} in {' and '.join(erased.kept_in)}",
     ]
     emit(erased, lines, json=json)
@@ -172,20 +182,23 @@ def erasure_receipts(
 @audit_app.command("list")
 def list_(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """List changes, newest first: time, actor, change and reason."""
-    entries = read(lambda tk: tk.owners.audit(user, limit=limit), data_dir)
+    owner = owner_of_user(user, tenant)
+    entries = read(lambda tk: tk.owners.audit(owner, limit=limit), data_dir)
     lines = (line for entry in entries for line in _entry_lines(entry))
-    emit(entries, lines if entries else [f"Nothing was changed about {plain(user)}."], json=json)
+    emit(entries, lines if entries else [f"Nothing was changed about {named(owner)}."], json=json)
 
 
 @audit_app.command()
 def verify(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     anchor: Annotated[
         str | None, typer.Option(help="The anchor that an earlier check printed; older entries must be unchanged.")
     ] = None,
@@ -194,11 +207,12 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no entry was changed, removed or inserted; the exit code is 1 if one was."""
-    report = read(lambda tk: tk.owners.verify_audit(user, anchor=anchor), data_dir)
+    owner = owner_of_user(user, tenant)
+    report = read(lambda tk: tk.owners.verify_audit(owner, anchor=anchor), data_dir)
     if report.fault is not None:
-        lines = [f"The audit of {plain(user)} does not hold: {report.fault}."]
+        lines = [f"The audit of {named(owner)} does not hold: {report.fault}."]
     else:
-        lines = [f"{report.entries} entries of {plain(user)} hold. Note this: {report.anchor}"]
+        lines = [f"{report.entries} entries of {named(owner)} hold. Note this: {report.anchor}"]
     if report.untold:
         lines.append(f"  {len(report.untold)} memories are told of by no entry: {', '.join(report.untold[:5])}")
     emit(report, lines, json=json)
@@ -206,9 +220,9 @@ def verify(
         raise typer.Exit(1)
 
 
-def _report_lines(user: str, report: Holdings) -> Iterator[str]:
+def _report_lines(owner: Owner, report: Holdings) -> Iterator[str]:
     memories = sum(report.memories.values())
-    yield f"{plain(user)}: {memories} memories"
+    yield f"{named(owner)}: {memories} memories"
     for kind, count in sorted(report.memories.items()):
         yield f"  {kind}: {count}"
     for status, count in sorted(report.aside.items()):
@@ -231,49 +245,54 @@ def _entry_lines(entry: AuditEntry) -> Iterator[str]:
         yield f"        {change.thing} {change.what}: {plain(change.id)}, revision {before}{entry.revision}"
 
 
-async def _write_zip(tk: Threadkeep, user: str, file: BinaryIO) -> None:
-    async for part in tk.owners.export_zip(user):
+async def _write_zip(tk: Threadkeep, owner: Owner, file: BinaryIO) -> None:
+    async for part in tk.owners.export_zip(owner):
         file.write(part)
 
 
-def _pack(user: str, output: Path, data_dir: Path | None) -> None:
+def _pack(owner: Owner, output: Path, data_dir: Path | None) -> None:
     """Write the ZIP file of an export, or its files into a new folder; for their owner alone."""
     if output.suffix == ".zip":
         with new_file(output) as file:
-            read(lambda tk: _write_zip(tk, user, file), data_dir)
+            read(lambda tk: _write_zip(tk, owner, file), data_dir)
         return
     packed = io.BytesIO()
-    read(lambda tk: _write_zip(tk, user, packed), data_dir)
+    read(lambda tk: _write_zip(tk, owner, packed), data_dir)
     with writing(output):
         output.mkdir(mode=0o700)
         ZipFile(packed).extractall(output)
 
 
 @credentials_app.command("list")
-def list_credentials(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def list_credentials(
+    user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False
+) -> None:
     """List the servers that a user connected; no token is shown."""
-    credentials = read(lambda tk: tk.credentials.list(owner=user), data_dir)
+    owner = owner_of_user(user, tenant)
+    credentials = read(lambda tk: tk.credentials.list(owner=owner), data_dir)
     lines = map(_credential_line, credentials)
-    emit(credentials, lines if credentials else [f"{plain(user)} has connected no server."], json=json)
+    emit(credentials, lines if credentials else [f"{named(owner)} has connected no server."], json=json)
 
 
 @credentials_app.command("revoke")
 def revoke_credential(
     server: Annotated[str, typer.Argument(help="The URL of the server, as `credentials list` prints it.")],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Revoke the tokens of a user at the authorization server, and delete them. The user can connect again."""
+    owner = owner_of_user(user, tenant)
 
     async def revoke_confirmed(tk: Threadkeep) -> bool:
-        confirm(f"Revoke the access of {plain(user)} to {plain(server)}, in {location_of(tk)}?", yes=yes)
-        return await tk.credentials.revoke(server, owner=user)
+        confirm(f"Revoke the access of {named(owner)} to {plain(server)}, in {location_of(tk)}?", yes=yes)
+        return await tk.credentials.revoke(server, owner=owner)
 
     revoked = run(revoke_confirmed, data_dir)
-    line = "Revoked and deleted." if revoked else f"{plain(user)} has not connected {plain(server)}."
+    line = "Revoked and deleted." if revoked else f"{named(owner)} has not connected {plain(server)}."
     emit({"revoked": revoked}, [line], json=json)
 
 

@@ -11,6 +11,7 @@ from threadkeep.cli.output import (
     CommandGroup,
     DataDir,
     Json,
+    Tenant,
     User,
     Yes,
     confirm,
@@ -18,11 +19,13 @@ from threadkeep.cli.output import (
     emit,
     full_id,
     location_of,
+    named,
     plain,
     read,
     run,
 )
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -57,6 +60,7 @@ Comment = Annotated[str | None, typer.Option(help="A comment, stored with the de
 @app.command("list")
 def list_(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     state: Annotated[str, typer.Option(help="pending, approved, rejected, expired or all.")] = "pending",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     offset: Annotated[int, typer.Option(min=0)] = 0,
@@ -65,20 +69,24 @@ def list_(
     json: Json = False,
 ) -> None:
     """List proposals, newest first."""
+    owner = owner_of_user(user, tenant)
     proposals = read(
-        lambda tk: tk.proposals.list(owner=user, state=state_of(state), limit=limit, offset=offset), data_dir
+        lambda tk: tk.proposals.list(owner=owner, state=state_of(state), limit=limit, offset=offset), data_dir
     )
-    empty = f"No proposals of {plain(user)} are pending." if state == "pending" else "No proposals found."
+    empty = f"No proposals of {named(owner)} are pending." if state == "pending" else "No proposals found."
     emit(proposals, map(proposal_line, proposals) if proposals else [empty], json=json)
 
 
 @app.command()
-def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def show(
+    proposal_id: Key, user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False
+) -> None:
     """Show one proposal: its change, its sources and its decision."""
+    owner = owner_of_user(user, tenant)
 
     async def require(tk: Threadkeep) -> Proposal:
-        (full,) = await _full_ids(tk, [proposal_id], user)
-        return await tk.proposals.require(full, owner=user)
+        (full,) = await _full_ids(tk, [proposal_id], owner)
+        return await tk.proposals.require(full, owner=owner)
 
     proposal = read(require, data_dir)
     lines = [proposal_line(proposal)]
@@ -94,6 +102,7 @@ def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, 
 def approve(
     proposal_ids: Keys = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     by: By = None,
     comment: Comment = None,
     data_dir: DataDir = None,
@@ -103,14 +112,16 @@ def approve(
     json: Json = False,
 ) -> None:
     """Approve proposals and make their changes."""
-    keys = _keys(proposal_ids, user, data_dir, everything=everything, yes=yes, approved=True)
-    _decide(keys, user, by, comment, data_dir, approved=True, json=json)
+    owner = owner_of_user(user, tenant)
+    keys = _keys(proposal_ids, owner, data_dir, everything=everything, yes=yes, approved=True)
+    _decide(keys, owner, by, comment, data_dir, approved=True, json=json)
 
 
 @app.command()
 def reject(
     proposal_ids: Keys = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     by: By = None,
     comment: Comment = None,
     data_dir: DataDir = None,
@@ -120,8 +131,9 @@ def reject(
     json: Json = False,
 ) -> None:
     """Reject proposals; their statements are not learnt again."""
-    keys = _keys(proposal_ids, user, data_dir, everything=everything, yes=yes, approved=False)
-    _decide(keys, user, by, comment, data_dir, approved=False, json=json)
+    owner = owner_of_user(user, tenant)
+    keys = _keys(proposal_ids, owner, data_dir, everything=everything, yes=yes, approved=False)
+    _decide(keys, owner, by, comment, data_dir, approved=False, json=json)
 
 
 @app.command()
@@ -129,6 +141,7 @@ def edit(
     proposal_id: Key,
     text: str,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     by: By = None,
     comment: Comment = None,
     data_dir: DataDir = None,
@@ -136,19 +149,21 @@ def edit(
     json: Json = False,
 ) -> None:
     """Approve a proposal with another text."""
+    owner = owner_of_user(user, tenant)
 
     async def edited(tk: Threadkeep) -> Proposal:
-        (full,) = await _full_ids(tk, [proposal_id], user)
-        return await tk.proposals.edit(full, text, owner=user, by=by, comment=comment)
+        (full,) = await _full_ids(tk, [proposal_id], owner)
+        return await tk.proposals.edit(full, text, owner=owner, by=by, comment=comment)
 
     proposal = run(edited, data_dir)
     emit(proposal, [proposal_line(proposal)], json=json)
 
 
 @app.command()
-def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def tombstones(user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List rejected and forgotten statements, which are not learnt again; forgotten ones have no text."""
-    tombstones = read(lambda tk: tk.proposals.tombstones(user), data_dir)
+    owner = owner_of_user(user, tenant)
+    tombstones = read(lambda tk: tk.proposals.tombstones(owner), data_dir)
     lines = map(_tombstone_line, tombstones) if tombstones else ["Everything may be learnt."]
     emit([_row(tombstone) for tombstone in tombstones], lines, json=json)
 
@@ -157,15 +172,17 @@ def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Jso
 def lift(
     tombstone_id: Annotated[str, typer.Argument(help="Its id, as `tombstones` shows it, or its first characters.")],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Remove a tombstone, so that the statement can be learnt again."""
+    owner = owner_of_user(user, tenant)
 
     async def lifted(tk: Threadkeep) -> bool:
-        ids = [tombstone.tombstone_id for tombstone in await tk.proposals.tombstones(user)]
-        return await tk.proposals.lift(full_id(tombstone_id, ids, noun="tombstones"), owner=user)
+        ids = [tombstone.tombstone_id for tombstone in await tk.proposals.tombstones(owner)]
+        return await tk.proposals.lift(full_id(tombstone_id, ids, noun="tombstones"), owner=owner)
 
     if not run(lifted, data_dir):
         msg = f"Tombstone {tombstone_id[:80]!r} was not found; list the tombstones."
@@ -174,9 +191,12 @@ def lift(
 
 
 @app.command()
-def contradictions(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def contradictions(
+    user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False
+) -> None:
     """Ask which of two facts counts, where a newer one probably replaces an older one; each pair once."""
-    asked = run(lambda tk: tk.proposals.ask_contradictions(owner=user), data_dir)
+    owner = owner_of_user(user, tenant)
+    asked = run(lambda tk: tk.proposals.ask_contradictions(owner=owner), data_dir)
     found = [one.proposal for one in asked if one.proposal is not None]
     emit(found, map(proposal_line, found) if found else ["Nothing new contradicts."], json=json)
 
@@ -188,15 +208,17 @@ def policy(
         typer.Argument(help='The user\'s own rules, such as "tool=never"; "" takes them away.', show_default=False),
     ] = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Show, or set for a user, which statements are kept (auto), proposed (ask) or dropped (never)."""
+    owner = owner_of_user(user, tenant)
     from threadkeep.memories.models import Speaker
 
     async def policies(tk: Threadkeep) -> tuple[Policy, list[str]]:
-        policy = tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user)
+        policy = tk.proposals.policy(owner) if rules is None else tk.proposals.set_policy(rules, owner=owner)
         return await policy, [kind.name for kind in tk.kinds]
 
     policy, kinds = read(policies, data_dir) if rules is None else run(policies, data_dir, creates=True)
@@ -209,7 +231,7 @@ def policy(
 
 
 def _keys(
-    proposal_ids: list[str] | None, user: str, data_dir: DataDir, *, everything: bool, yes: bool, approved: bool
+    proposal_ids: list[str] | None, owner: Owner, data_dir: DataDir, *, everything: bool, yes: bool, approved: bool
 ) -> list[str]:
     """Return the ids that are given, or with *everything* those of all that wait, once the user agrees."""
     if everything == bool(proposal_ids):
@@ -219,9 +241,9 @@ def _keys(
         return proposal_ids
 
     async def list_confirmed(tk: Threadkeep) -> list[str]:
-        waiting = await tk.proposals.list(owner=user, limit=_MOST)
+        waiting = await tk.proposals.list(owner=owner, limit=_MOST)
         verb = "Approve" if approved else "Reject"
-        confirm(f"{verb} {counted(len(waiting), 'proposals')} of {plain(user)}, in {location_of(tk)}?", yes=yes)
+        confirm(f"{verb} {counted(len(waiting), 'proposals')} of {named(owner)}, in {location_of(tk)}?", yes=yes)
         return [proposal.proposal_id for proposal in waiting]
 
     return read(list_confirmed, data_dir)
@@ -229,7 +251,7 @@ def _keys(
 
 def _decide(
     proposal_ids: list[str],
-    user: str,
+    owner: Owner,
     by: str | None,
     comment: str | None,
     data_dir: DataDir,
@@ -240,9 +262,9 @@ def _decide(
     from threadkeep.proposals.models import Choice
 
     async def decided(tk: Threadkeep) -> list[DecisionResult]:
-        ids = await _full_ids(tk, proposal_ids, user)
+        ids = await _full_ids(tk, proposal_ids, owner)
         choices = [Choice(key, approve=approved, comment=comment) for key in ids]
-        return await tk.proposals.decide(choices, owner=user, by=by)
+        return await tk.proposals.decide(choices, owner=owner, by=by)
 
     results = run(decided, data_dir)
     emit(
@@ -255,11 +277,11 @@ def _decide(
             raise result.error
 
 
-async def _full_ids(tk: Threadkeep, prefixes: list[str], user: str) -> list[str]:
+async def _full_ids(tk: Threadkeep, prefixes: list[str], owner: Owner) -> list[str]:
     """Return the ids of the proposals that each of *prefixes* is, or begins."""
-    if all([await tk.proposals.get(prefix, owner=user) for prefix in prefixes]):
+    if all([await tk.proposals.get(prefix, owner=owner) for prefix in prefixes]):
         return prefixes
-    ids = [one.proposal_id for one in await tk.proposals.list(owner=user, state=None, limit=_MOST)]
+    ids = [one.proposal_id for one in await tk.proposals.list(owner=owner, state=None, limit=_MOST)]
     return [full_id(prefix, ids, noun="proposals") for prefix in prefixes]
 
 

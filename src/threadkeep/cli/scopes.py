@@ -11,19 +11,21 @@ from threadkeep.cli.output import (
     CommandGroup,
     DataDir,
     Json,
+    Tenant,
     User,
     Yes,
     confirm,
     emit,
     full_id,
     location_of,
+    named,
     plain,
     read,
     run,
 )
 from threadkeep.cli.proposals import Comment, Key, proposal_line, state_of
 from threadkeep.errors import InvalidInputError
-from threadkeep.identity import Owner, OwnerKind
+from threadkeep.identity import Owner, OwnerKind, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -41,12 +43,12 @@ app = typer.Typer(
 _MOST = 100_000
 
 
-def _scope(text: str) -> Owner:
+def _scope(text: str, tenant: str) -> Owner:
     kind, colon, name = text.partition(":")
     if not colon or kind not in get_args(OwnerKind) or kind == "user":
         msg = f"A scope is team:NAME or agent:NAME, got {text[:40]!r}."
         raise InvalidInputError(msg)
-    return Owner(name, kind=cast("OwnerKind", kind))
+    return Owner(name, tenant, cast("OwnerKind", kind))
 
 
 Scope = Annotated[str, typer.Argument(help="The scope: team:NAME or agent:NAME.", metavar="SCOPE")]
@@ -54,27 +56,27 @@ Member = Annotated[str, typer.Argument(help="The user who gets or loses the role
 
 
 @app.command("list")
-def list_(data_dir: DataDir = None, *, json: Json = False) -> None:
+def list_(tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List the scopes."""
-    scopes = read(lambda tk: tk.scopes.list(), data_dir)
+    scopes = read(lambda tk: tk.scopes.list(tenant=tenant), data_dir)
     lines = [f"{one.scope.kind}:{plain(one.scope.user_id)}  since {one.created_at:%Y-%m-%d}" for one in scopes]
     emit(scopes, lines or ["There are no scopes."], json=json)
 
 
 @app.command()
-def create(scope: Scope, data_dir: DataDir = None, *, json: Json = False) -> None:
+def create(scope: Scope, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """Create a scope. `threadkeep owners erase` does not remove one; `scopes erase` does."""
-    made = run(lambda tk: tk.scopes.create(_scope(scope)), data_dir, creates=True)
+    made = run(lambda tk: tk.scopes.create(_scope(scope, tenant)), data_dir, creates=True)
     emit(made, [f"Created {scope}"], json=json)
 
 
 @app.command()
-def erase(scope: Scope, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> None:
+def erase(scope: Scope, tenant: Tenant = "", data_dir: DataDir = None, *, yes: Yes = False, json: Json = False) -> None:
     """Remove a scope with everything that it remembers; what its members know themselves stays."""
-    owner = _scope(scope)
+    owner = _scope(scope, tenant)
 
     async def erase_confirmed(tk: Threadkeep) -> Erased:
-        confirm(f"Remove {plain(scope)} with all its memories, in {location_of(tk)}?", yes=yes)
+        confirm(f"Remove {owner.kind}:{named(owner)} with all its memories, in {location_of(tk)}?", yes=yes)
         return await tk.owners.erase(owner)
 
     erased = run(erase_confirmed, data_dir)
@@ -86,26 +88,27 @@ def grant(
     scope: Scope,
     member: Member,
     role: Annotated[str, typer.Option(help="read, propose or review; each may do what those before it may.")] = "read",
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Give a user a role in a scope."""
-    granted = run(lambda tk: tk.scopes.grant(_scope(scope), member, role=cast("Role", role)), data_dir)
+    granted = run(lambda tk: tk.scopes.grant(_scope(scope, tenant), member, role=cast("Role", role)), data_dir)
     emit(granted, [_member_line(granted)], json=json)
 
 
 @app.command()
-def revoke(scope: Scope, member: Member, data_dir: DataDir = None, *, json: Json = False) -> None:
+def revoke(scope: Scope, member: Member, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """Take a user's role away. What the user contributed stays; erasing the user removes it."""
-    revoked = run(lambda tk: tk.scopes.revoke(_scope(scope), member), data_dir)
+    revoked = run(lambda tk: tk.scopes.revoke(_scope(scope, tenant), member), data_dir)
     emit(revoked, [_member_line(revoked)], json=json)
 
 
 @app.command()
-def members(scope: Scope, data_dir: DataDir = None, *, json: Json = False) -> None:
+def members(scope: Scope, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List who has a role in a scope, or had one."""
-    found = read(lambda tk: tk.scopes.members(_scope(scope)), data_dir)
+    found = read(lambda tk: tk.scopes.members(_scope(scope, tenant)), data_dir)
     emit(found, [_member_line(one) for one in found] or [f"{scope} has no members."], json=json)
 
 
@@ -113,6 +116,7 @@ def members(scope: Scope, data_dir: DataDir = None, *, json: Json = False) -> No
 def memories(
     scope: Scope,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     offset: Annotated[int, typer.Option(min=0)] = 0,
     data_dir: DataDir = None,
@@ -120,7 +124,10 @@ def memories(
     json: Json = False,
 ) -> None:
     """List the memories of a scope, as a user who may read it."""
-    found = read(lambda tk: tk.scopes.memories(_scope(scope), owner=user, limit=limit, offset=offset), data_dir)
+    owner = owner_of_user(user, tenant)
+    found = read(
+        lambda tk: tk.scopes.memories(_scope(scope, tenant), owner=owner, limit=limit, offset=offset), data_dir
+    )
     emit(found, [_memory_line(one) for one in found] or [f"{scope} remembers nothing."], json=json)
 
 
@@ -129,12 +136,14 @@ def propose(
     scope: Scope,
     text: Annotated[str, typer.Argument(help="The statement.")],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Propose a statement to a scope, as a user who may."""
-    proposed = run(lambda tk: tk.scopes.propose(_scope(scope), text, owner=user), data_dir)
+    owner = owner_of_user(user, tenant)
+    proposed = run(lambda tk: tk.scopes.propose(_scope(scope, tenant), text, owner=owner), data_dir)
     emit(proposed, [_proposed_line(proposed)], json=json)
 
 
@@ -143,15 +152,17 @@ def promote(
     scope: Scope,
     memory_id: Annotated[str, typer.Argument(help="The memory's id, or its first characters.", metavar="MEMORY_ID")],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Propose one of a user's memories to a scope; it keeps its sources."""
+    owner = owner_of_user(user, tenant)
 
     async def promoted(tk: Threadkeep) -> Proposed:
-        ids = [one.memory_id async for one in tk.memories.walk(owner=user)]
-        return await tk.scopes.promote(_scope(scope), full_id(memory_id, ids, noun="memories"), owner=user)
+        ids = [one.memory_id async for one in tk.memories.walk(owner=owner)]
+        return await tk.scopes.promote(_scope(scope, tenant), full_id(memory_id, ids, noun="memories"), owner=owner)
 
     proposed = run(promoted, data_dir)
     emit(proposed, [_proposed_line(proposed)], json=json)
@@ -161,6 +172,7 @@ def promote(
 def proposals(
     scope: Scope,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     state: Annotated[str, typer.Option(help="pending, approved, rejected, expired or all.")] = "pending",
     limit: Annotated[int, typer.Option(min=1)] = 50,
     data_dir: DataDir = None,
@@ -168,8 +180,11 @@ def proposals(
     json: Json = False,
 ) -> None:
     """List the proposals to a scope, as a user who reviews them."""
+    owner = owner_of_user(user, tenant)
     wanted = state_of(state)
-    found = read(lambda tk: tk.scopes.proposals(_scope(scope), owner=user, state=wanted, limit=limit), data_dir)
+    found = read(
+        lambda tk: tk.scopes.proposals(_scope(scope, tenant), owner=owner, state=wanted, limit=limit), data_dir
+    )
     emit(found, [proposal_line(one) for one in found] or [f"No proposals to {scope} found."], json=json)
 
 
@@ -178,6 +193,7 @@ def approve(
     scope: Scope,
     proposal_id: Key,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     text: Annotated[str | None, typer.Option(help="Another text to approve instead.", show_default=False)] = None,
     comment: Comment = None,
     data_dir: DataDir = None,
@@ -185,10 +201,11 @@ def approve(
     json: Json = False,
 ) -> None:
     """Approve a proposal to a scope, as a user who reviews them."""
+    owner = owner_of_user(user, tenant)
 
     async def approved(tk: Threadkeep) -> Proposal:
-        full = await _full_proposal_id(tk, scope, proposal_id, user)
-        return await tk.scopes.approve(_scope(scope), full, owner=user, text=text, comment=comment)
+        full = await _full_proposal_id(tk, _scope(scope, tenant), proposal_id, owner)
+        return await tk.scopes.approve(_scope(scope, tenant), full, owner=owner, text=text, comment=comment)
 
     proposal = run(approved, data_dir)
     emit(proposal, [proposal_line(proposal)], json=json)
@@ -199,23 +216,25 @@ def reject(
     scope: Scope,
     proposal_id: Key,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     comment: Comment = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Reject a proposal to a scope, as a user who reviews them."""
+    owner = owner_of_user(user, tenant)
 
     async def rejected(tk: Threadkeep) -> Proposal:
-        full = await _full_proposal_id(tk, scope, proposal_id, user)
-        return await tk.scopes.reject(_scope(scope), full, owner=user, comment=comment)
+        full = await _full_proposal_id(tk, _scope(scope, tenant), proposal_id, owner)
+        return await tk.scopes.reject(_scope(scope, tenant), full, owner=owner, comment=comment)
 
     proposal = run(rejected, data_dir)
     emit(proposal, [proposal_line(proposal)], json=json)
 
 
-async def _full_proposal_id(tk: Threadkeep, scope: str, prefix: str, user: str) -> str:
-    known = await tk.scopes.proposals(_scope(scope), owner=user, state=None, limit=_MOST)
+async def _full_proposal_id(tk: Threadkeep, scope: Owner, prefix: str, owner: Owner) -> str:
+    known = await tk.scopes.proposals(scope, owner=owner, state=None, limit=_MOST)
     return full_id(prefix, [one.proposal_id for one in known], noun="proposals")
 
 

@@ -19,6 +19,7 @@ from threadkeep.cli.output import (
     CommandGroup,
     DataDir,
     Json,
+    Tenant,
     Yes,
     confirm,
     emit,
@@ -28,6 +29,7 @@ from threadkeep.cli.output import (
     location_of,
     missing_database,
     open_memory,
+    optional_owner,
     plain,
     print_json,
     read,
@@ -36,6 +38,7 @@ from threadkeep.cli.output import (
 )
 from threadkeep.cli.storage import Url
 from threadkeep.errors import InvalidInputError, optional_import
+from threadkeep.identity import Owner, owner_of_user
 from threadkeep.observability import log, use_log_format
 
 if TYPE_CHECKING:
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.auth.api_keys import ApiKey, ApiKeys
-    from threadkeep.identity import Owner
     from threadkeep.settings import Settings
 
 
@@ -90,6 +92,7 @@ def mcp(
         str | None,
         typer.Option("--user", "-u", help="The user; unset: that of the operating system.", show_default=False),
     ] = None,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     review: Annotated[bool, typer.Option("--review", help="Let the client decide on proposals.")] = False,
@@ -100,7 +103,7 @@ def mcp(
 
     async def run() -> None:
         async with open_memory(data_dir) as tk:
-            await stdio.serve(tk, user or getpass.getuser(), review=review)
+            await stdio.serve(tk, owner_of_user(user or getpass.getuser(), tenant), review=review)
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread that reads standard input cannot be interrupted
     wait(run())
@@ -122,8 +125,6 @@ def create(
     json: Json = False,
 ) -> None:
     """Create a key and print its secret once."""
-    from threadkeep.identity import Owner
-
     owner = Owner(user, tenant or "")
     if (doubt := _doubt_of(owner, is_named=tenant is not None)) is not None:
         err.print(doubt, markup=False)
@@ -370,9 +371,10 @@ async def exported_metrics(tk: Threadkeep) -> AsyncGenerator[None]:
 
 
 @queue_app.command("list")
-def list_turns(user: TurnOwner = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+def list_turns(user: TurnOwner = None, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List waiting, running and dead turns with the reason; their text is not shown."""
-    turns = read(lambda tk: tk.queue.list(user), data_dir)
+    owner = optional_owner(user, tenant)
+    turns = read(lambda tk: tk.queue.list(owner), data_dir)
     emit([_turn_row(turn) for turn in turns], map(_turn_line, turns) if turns else ["No turn waits."], json=json)
 
 
@@ -380,18 +382,20 @@ def list_turns(user: TurnOwner = None, data_dir: DataDir = None, *, json: Json =
 def retry_turns(
     turn_ids: Annotated[list[str] | None, typer.Argument(help="Which turns; see threadkeep queue list.")] = None,
     user: TurnOwner = None,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     dead: Annotated[bool, typer.Option("--all", help="All dead turns.")] = False,
     json: Json = False,
 ) -> None:
     """Retry turns at once, with a new count of failures."""
+    owner = optional_owner(user, tenant)
     if bool(turn_ids) == dead:
         msg = "Turns are missing: name turns, or give --all for all dead turns."
         raise typer.BadParameter(msg)
 
     settings = load_settings(data_dir).model_copy(update={"capture_workers": 0})  # a worker learns from them
-    turns = run(lambda tk: tk.queue.retry(turn_ids or None, owner=user), data_dir, settings=settings)
+    turns = run(lambda tk: tk.queue.retry(turn_ids or None, owner=owner), data_dir, settings=settings)
     emit([turn.turn_id for turn in turns], [f"{len(turns)} turns are tried again."], json=json)
     if turn_ids and len(turns) < len(set(turn_ids)):
         err.print("The others do not wait, or a worker is at them.")

@@ -16,6 +16,7 @@ from threadkeep.cli.output import (
     CommandGroup,
     DataDir,
     Json,
+    Tenant,
     User,
     Yes,
     confirm,
@@ -24,6 +25,8 @@ from threadkeep.cli.output import (
     load_settings,
     location_of,
     missing_database,
+    named,
+    optional_owner,
     plain,
     progress,
     read,
@@ -31,10 +34,10 @@ from threadkeep.cli.output import (
     visible,
 )
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner, owner_of_user
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.identity import Owner
     from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadSummary
     from threadkeep.models.base import Message
     from threadkeep.transfer.conversation_exports import ConversationImport
@@ -79,6 +82,7 @@ OwnerKey = Annotated[
 @app.command("list")
 def list_(
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     older_than_days: Days = None,
     title: Annotated[str, typer.Option(help="Only threads with all of these words in their title.")] = "",
     limit: Annotated[int, typer.Option(min=1)] = 50,
@@ -87,20 +91,24 @@ def list_(
     json: Json = False,
 ) -> None:
     """List threads, the last turn first."""
+    owner = owner_of_user(user, tenant)
     rested = _days(older_than_days)
-    threads = read(lambda tk: tk.threads.list(user, older_than=rested, title=title, limit=limit), data_dir)
+    threads = read(lambda tk: tk.threads.list(owner, older_than=rested, title=title, limit=limit), data_dir)
     of_these = " with this title" if title else ""
-    empty = f"{plain(user)} has no threads{of_these}{' that rested so long' if older_than_days else ''}."
+    empty = f"{named(owner)} has no threads{of_these}{' that rested so long' if older_than_days else ''}."
     emit(threads, map(_summary_line, threads) if threads else [empty], json=json)
 
 
 @app.command()
-def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def show(
+    thread_id: Id, user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False
+) -> None:
     """Print a thread's conversation and size."""
+    owner = owner_of_user(user, tenant)
 
     async def shown(tk: Threadkeep) -> tuple[Thread, list[Message]]:
-        thread = await tk.threads.require(await _full_id(tk, thread_id, user), owner=user)
-        return thread, await tk.threads.messages(thread.thread_id, owner=user)
+        thread = await tk.threads.require(await _full_id(tk, thread_id, owner), owner=owner)
+        return thread, await tk.threads.messages(thread.thread_id, owner=owner)
 
     thread, messages = read(shown, data_dir)
     row = {"thread_id": thread.thread_id, "stats": thread.stats, "messages": messages}
@@ -108,9 +116,10 @@ def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, 
 
 
 @app.command()
-def stats(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+def stats(user: User = DEFAULT_USER, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show the total size of all threads."""
-    total = read(lambda tk: tk.threads.stats(user), data_dir)
+    owner = owner_of_user(user, tenant)
+    total = read(lambda tk: tk.threads.stats(owner), data_dir)
     emit(total, [f"{total.checkpoints:,} checkpoints, {total.size_bytes:,} bytes"], json=json)
 
 
@@ -122,15 +131,17 @@ def fork(
         str | None, typer.Option(help="The checkpoint to begin at; unset: the newest.", show_default=False)
     ] = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Begin a new thread at a checkpoint of another thread, with its history."""
+    owner = owner_of_user(user, tenant)
 
     async def forked(tk: Threadkeep) -> Thread:
-        full = await _full_id(tk, thread_id, user)
-        return await tk.threads.fork(full, to, checkpoint_id=checkpoint, owner=user)
+        full = await _full_id(tk, thread_id, owner)
+        return await tk.threads.fork(full, to, checkpoint_id=checkpoint, owner=owner)
 
     thread = run(forked, data_dir)
     emit(thread, [_line(thread)], json=json)
@@ -150,20 +161,22 @@ def prune(
     keep_interrupted: Annotated[bool, typer.Option(help="Keep ends of branches that wait for an answer.")] = True,
     older_than_days: Days = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove old checkpoints of these threads, or of all threads; the newest of each stays."""
+    owner = owner_of_user(user, tenant)
     since, rested = _time(keep_since), _days(older_than_days)
 
     async def prune_confirmed(tk: Threadkeep) -> Sequence[Pruned]:
-        which = await _selection(tk, thread_ids, user, rested)
+        which = await _selection(tk, thread_ids, owner, rested)
         confirm(f"Remove old checkpoints of {which}, in {location_of(tk)}?", yes=yes)
         return await tk.threads.prune(
             thread_ids or None,
-            owner=user,
+            owner=owner,
             latest=latest,
             since=since,
             waiting=keep_interrupted,
@@ -179,18 +192,20 @@ def delete(
     thread_ids: Ids = None,
     older_than_days: Days = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Delete threads with all their checkpoints; memories stay. It cannot be undone."""
+    owner = owner_of_user(user, tenant)
     rested = _days(older_than_days)
 
     async def delete_confirmed(tk: Threadkeep) -> Sequence[str]:
-        which = await _selection(tk, thread_ids, user, rested)
+        which = await _selection(tk, thread_ids, owner, rested)
         confirm(f"Delete {which} with all checkpoints, in {location_of(tk)}?", yes=yes)
-        return await tk.threads.delete(thread_ids or None, owner=user, older_than=rested)
+        return await tk.threads.delete(thread_ids or None, owner=owner, older_than=rested)
 
     deleted = run(delete_confirmed, data_dir)
     emit(deleted, (f"Deleted {plain(thread_id)}" for thread_id in deleted), json=json)
@@ -208,6 +223,7 @@ def import_(
     user: Annotated[
         str | None, typer.Option("--user", "-u", help="The owner of every thread.", show_default=False)
     ] = None,
+    tenant: Tenant = "",
     mapping: Mapping = None,
     owner_key: OwnerKey = None,
     data_dir: DataDir = None,
@@ -215,9 +231,10 @@ def import_(
     json: Json = False,
 ) -> None:
     """Copy threads from a LangGraph saver and verify them. Repeat the command to continue."""
+    owner = optional_owner(user, tenant)
 
     async def imported(tk: Threadkeep) -> list[ImportedThread]:
-        threads = tk.threads.import_from(source, thread_ids or None, owner=user, owners=owners, owner_key=owner_key)
+        threads = tk.threads.import_from(source, thread_ids or None, owner=owner, owners=owners, owner_key=owner_key)
         return [thread async for thread in threads]
 
     owners = _owners_in(mapping)
@@ -234,18 +251,20 @@ def export(
     ],
     thread_ids: Ids = None,
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Copy a user's threads to a LangGraph saver and verify them. Repeat the command to continue."""
+    owner = owner_of_user(user, tenant)
 
     async def exported(tk: Threadkeep) -> list[CopiedThread]:
-        return [thread async for thread in tk.threads.export_to(target, thread_ids or None, owner=user)]
+        return [thread async for thread in tk.threads.export_to(target, thread_ids or None, owner=owner)]
 
     threads = run(exported, data_dir)
     lines = [f"{plain(one.thread_id)}  {one.checkpoints:,} checkpoints, {one.state}" for one in threads]
-    emit(threads, lines or [f"{plain(user)} has no threads."], json=json)
+    emit(threads, lines or [f"{named(owner)} has no threads."], json=json)
 
 
 @app.command()
@@ -373,13 +392,13 @@ def _emit_imported(
         raise typer.Exit(1)
 
 
-async def _selection(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
+async def _selection(tk: Threadkeep, thread_ids: Sequence[str] | None, owner: Owner, rested: timedelta | None) -> str:
     """Return in words which threads a command is about."""
     if thread_ids and rested is None:
-        return f"the threads {', '.join(map(plain, thread_ids))} of {plain(user)}"
-    number = len(await tk.threads.list(user, older_than=rested, limit=_COUNTED))
+        return f"the threads {', '.join(map(plain, thread_ids))} of {named(owner)}"
+    number = len(await tk.threads.list(owner, older_than=rested, limit=_COUNTED))
     more = "at least " if number == _COUNTED else ""
-    return f"{more}{number:,} threads of {plain(user)}"
+    return f"{more}{number:,} threads of {named(owner)}"
 
 
 def _days(days: float | None) -> timedelta | None:
@@ -398,8 +417,8 @@ def _time(text: str | None) -> datetime | None:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-async def _full_id(tk: Threadkeep, prefix: str, user: str) -> str:
-    return full_id(prefix, await tk.threads.ids(user), noun="threads")
+async def _full_id(tk: Threadkeep, prefix: str, owner: Owner) -> str:
+    return full_id(prefix, await tk.threads.ids(owner), noun="threads")
 
 
 def _message_lines(message: Message) -> Iterator[str]:
@@ -460,6 +479,7 @@ def _conversations_group() -> None:
 def import_conversations(
     path: Annotated[Path, typer.Argument(help="The export: a JSON or text file, a ZIP, or a folder.")],
     user: User = DEFAULT_USER,
+    tenant: Tenant = "",
     program: Annotated[
         Program | None,
         typer.Option("--format", help="The program. Unset: recognised by the content.", show_default=False),
@@ -479,12 +499,13 @@ def import_conversations(
     json: Json = False,
 ) -> None:
     """Learn from the user's own messages; statements become proposals. Repeat it at any time."""
+    owner = owner_of_user(user, tenant)
     with progress("Conversations") as bar:
 
         async def learn(tk: Threadkeep) -> ConversationImport:
             return await tk.import_conversations(
                 path,
-                owner=user,
+                owner=owner,
                 program=cast("Any", program.value if program else None),
                 me=me,
                 dates=cast("Any", dates.value if dates else None),

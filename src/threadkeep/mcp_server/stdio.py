@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
 
 
-async def serve(tk: Threadkeep, user: str, *, review: bool) -> None:
+async def serve(tk: Threadkeep, owner: Owner, *, review: bool) -> None:
     """Answer requests until standard input ends.
 
     Args:
         tk: The memory.
-        user: The user.
+        owner: The user.
         review: Whether the client may decide on proposals.
     """
     scopes = {"memory:read", "memory:write", *(("memory:review",) if review else ())}
-    principal = Principal(Owner(user), frozenset(scopes), user)
+    principal = Principal(owner, frozenset(scopes), owner.user_id)
     server = create_server(tk, lambda _: principal)
     async with stdio_server() as (requests, answers):
         await server.run(requests, answers, server.create_initialization_options())
