@@ -36,6 +36,7 @@ from threadkeep.gateway.bodies import (
     proposal_body,
     why_body,
 )
+from threadkeep.gateway.validation import invalid_fields
 
 if TYPE_CHECKING:
     from threadkeep import Proposal, Proposed
@@ -453,8 +454,8 @@ def parse_arguments(model: type[BaseModel], arguments: object) -> BaseModel:
     try:
         return model.model_validate(arguments)
     except ValidationError as error:
-        places = [f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors()[:_PLACES]]
-        msg = f"The arguments are invalid: {'; '.join(places)}."
+        fields = invalid_fields(error.errors(include_url=False), arguments, root="The value of arguments")[:_PLACES]
+        msg = f"The arguments are invalid: {' '.join(field.message for field in fields)}"
         raise InvalidInputError(msg) from error
 
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from threadkeep.errors import ThreadkeepError
 from threadkeep.gateway.public_errors import ProblemError, public_error
+from threadkeep.gateway.validation import SOURCES, invalid_fields
 from threadkeep.observability import current_trace_id
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ async def error_problem(request: Request, error: Exception) -> Response:
 
 async def invalid_request(request: Request, error: Exception) -> Response:
     """Answer *request* with the places of what is invalid in it, and not with what stands there."""
-    found = cast("RequestValidationError", error).errors()
-    errors = [{"at": [str(part) for part in one["loc"]], "message": str(one["msg"])} for one in found]
+    error = cast("RequestValidationError", error)
+    errors = [field._asdict() for field in invalid_fields(error.errors(), error.body, root="The body", sources=SOURCES)]
     detail = "The request is invalid; errors names the places."
-    if any(one["at"] == ["body"] for one in errors) and "json" not in request.headers.get("content-type", ""):
+    if any(one["at"] == ("body",) for one in errors) and "json" not in request.headers.get("content-type", ""):
         detail += " Send JSON with the header Content-Type: application/json."
     return problem(422, "input_invalid", detail, errors=errors)
 

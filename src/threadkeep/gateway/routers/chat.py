@@ -131,7 +131,7 @@ async def stream_files(request: Request, user: Starter, idempotency_key: Idempot
         try:
             body = ChatBody.model_validate(fields)
         except ValidationError as error:
-            raise RequestValidationError(error.errors(include_input=False, include_url=False)) from error
+            raise RequestValidationError(error.errors(include_input=False, include_url=False), body=fields) from error
         documents = [await read_upload(file.filename or "", await file.read(), user.runs.children) for file in uploads]
     require_total(documents)
     await _require_checkpoint(user, body)
