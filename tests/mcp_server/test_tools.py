@@ -178,6 +178,29 @@ class TestMemories:
         assert "green tea" in recalled.text
 
 
+class TestTexts:
+    @pytest.mark.parametrize(
+        ("tool", "field", "more"),
+        [
+            ("search_memory", "query", {}),
+            ("why", "memory_id", {}),
+            ("forget_memory", "memory_id", {}),
+            ("correct_memory", "memory_id", {"text": "I live in Rome."}),
+            ("propose_memory_update", "memory_id", {"action": "forget"}),
+            ("decide_proposal", "proposal_id", {"approve": True}),
+            ("remember", "text", {}),
+        ],
+    )
+    async def test_a_nul_is_refused_as_over_http(
+        self, gateway: GatewayWorld, tool: str, field: str, more: dict[str, Any]
+    ):
+        async with session(gateway) as client:
+            code, text = await refusal(client, tool, **{field: "a\x00b"}, **more)
+
+        assert code == "input_invalid"
+        assert f"{field} must not contain NUL characters." in text
+
+
 class TestTwoUsers:
     async def test_they_are_apart(self, gateway: GatewayWorld):
         """What is another user's is not found, in the words for what never was."""

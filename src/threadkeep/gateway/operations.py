@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from threadkeep import Source
 from threadkeep.errors import InvalidInputError
@@ -34,6 +34,7 @@ from threadkeep.gateway.bodies import (
     kept_body,
     memory_body,
     proposal_body,
+    refuse_nul,
     why_body,
 )
 from threadkeep.gateway.validation import invalid_fields
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 Confirm: TypeAlias = Callable[["Proposal"], Awaitable[bool | None]]
 """Asks the user whether a change is right; ``None``: the user did not say."""
 
-_Id = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]
+_Id = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(refuse_nul)]
 _PLACES: Final = 5
 _Limit = Annotated[int, Field(ge=1, le=100)]
 
@@ -77,7 +78,9 @@ class SearchArguments(RequestBody):
         kind: Only memories of this kind.
     """
 
-    query: Annotated[str, Field(min_length=1, max_length=2_000, description="A question or some words.")]
+    query: Annotated[
+        str, Field(min_length=1, max_length=2_000, description="A question or some words."), AfterValidator(refuse_nul)
+    ]
     limit: _Limit = 10
     kind: Kind | None = None
 
