@@ -80,6 +80,16 @@ class TestMessages:
             ("/api/memories", {}, ("body.text", "text is required.")),
             ("/api/memories", {"text": 7}, ("body.text", "text must be a string.")),
             ("/api/memories", {"text": "x", "colour": 1}, ("body.colour", "colour is no field of this request.")),
+            (
+                "/api/chat/stream",
+                {"message": "Hi", "thread_id": ".."},
+                ("body.thread_id", "thread_id must not be . or .., which no address can name."),
+            ),
+            (
+                "/lg/threads",
+                {"thread_id": "."},
+                ("body.thread_id", "thread_id must not be . or .., which no address can name."),
+            ),
             ("/api/memories/undo", {"last": 0}, ("body.last", "last must be 1 or more.")),
             ("/api/memories/undo", [], ("body", "The body must be an object.")),
             (

@@ -39,6 +39,18 @@ def refuse_nul(text: str) -> str:
     return text
 
 
+def refuse_dots(text: str) -> str:
+    """Return *text*.
+
+    Raises:
+        ValueError: It is ``.`` or ``..``, which clients take out of an address, so that no request could name it.
+    """
+    if text in (".", ".."):
+        msg = "must not be . or .., which no address can name"
+        raise ValueError(msg)
+    return text
+
+
 def replace_surrogates(text: object) -> object:
     """Return *text* as it can be sent: lone surrogates are no UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
@@ -49,7 +61,9 @@ def as_object(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-NewId = Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(refuse_nul)]
+NewId = Annotated[
+    str, Field(min_length=1, max_length=ID_CHARACTERS), AfterValidator(refuse_nul), AfterValidator(refuse_dots)
+]
 """An id that the client chooses."""
 
 Statement = Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
