@@ -30,7 +30,7 @@
     │   ├── RevisionConflictError
     │   ├── ThreadBusyError      another run is at work on the thread
     │   ├── ThreadMovedOnError   another run continued it first
-    │   ├── RunCancelledError    the run was stopped while it waited for its thread
+    │   ├── RunCancelledError    the run was stopped before its end
     │   ├── NothingToResumeError no question of the job is open
     │   └── PartitionErasedError
     ├── RunUnfinishedError       a job has neither ended nor asked anything
@@ -254,7 +254,7 @@ class ThreadMovedOnError(ConflictError):
 
 
 class RunCancelledError(ConflictError):
-    """The run was stopped while it waited for its thread, so nothing was written. Give the input again if needed."""
+    """The run was stopped before its end. The thread has what the run finished; give the input again if needed."""
 
     code = "run_cancelled"
 

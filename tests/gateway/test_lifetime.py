@@ -56,6 +56,30 @@ class TestStops:
         assert stopping.result() == "cancelled"
         assert "done" in kinds(later)
 
+    async def test_a_run_that_is_stopped_while_it_settles_ends_as_it_would_have(self, open_gateway: Open):
+        """Its graph has ended and its thread has the reply: its clients are to be told so."""
+        gateway = open_gateway()
+
+        async def stopped() -> Any:
+            run = await gateway.runs.begin(TurnRequest(owner_of("ana"), "t", "Hello", memory=False))
+            while not run.settling:
+                await asyncio.sleep(0)
+            assert run.status == "running"
+            run.halt("cancelled")
+            await run.wait()
+            return run
+
+        stopping = gateway.call(lambda: asyncio.ensure_future(stopped()))
+        await until(stopping.done)
+        run = stopping.result()
+        async with gateway.client() as client:
+            events = await joined(client, run.run_id)
+            messages = (await client.get("/threads/t/messages")).json()["messages"]
+
+        assert run.status == "done"
+        assert [event.data["status"] for event in events if event.kind == "done"] == ["done"]
+        assert [one["role"] for one in messages] == ["user", "assistant"]
+
 
 class TestEndedRuns:
     @pytest.mark.parametrize("reply", ["Noted.", ConnectionError("The model failed.")])

@@ -129,6 +129,7 @@ class ChatRun:
         stop: Why the run was stopped; ``None``: it was not.
         task: Drives the graph.
         started: Whether the task has begun: one that is cancelled before never ends its run.
+        settling: Whether the graph has ended: then nothing of it is left to stop.
         key: The client's ``Idempotency-Key``; ``None``: there is none.
         claim: The claim of that key in the storage; ``None``: only this process knows the key.
         failure: What the run failed with.
@@ -148,6 +149,7 @@ class ChatRun:
     stop: StopReason | None = None
     task: asyncio.Task[None] | None = None
     started: bool = False
+    settling: bool = False
     key: RequestKey | None = None
     claim: KeyClaim | None = None
     failure: Exception | None = None
@@ -188,11 +190,12 @@ class ChatRun:
             await self.buffer.wait(self.buffer.last, _WAIT_SECONDS)
 
     def halt(self, reason: StopReason) -> None:
-        """Stop the run; what the graph has finished stays."""
-        if self.status == "running" and self.stop is None:
-            self.stop = reason
-            if self.task is not None and self.started:
-                self.task.cancel()
+        """Stop the run; what the graph has finished stays. One that is settling is not cut off."""
+        if self.status != "running" or self.stop is not None or (self.settling and self.failure is None):
+            return
+        self.stop = reason
+        if self.task is not None and self.started and not self.settling:
+            self.task.cancel()
 
     def abort(self) -> None:
         """End a run that never began, or was cut off: what waits for it goes on."""

@@ -441,6 +441,7 @@ class RunRegistry:
             failure = _failure_of(run, error)
         if run.stop == "restarting":
             failure = RestartingError("The server is stopping. Send the message again.")
+        run.settling, run.failure = True, failure
         status = run.status_after(failure)
         settling = self._runner.settle(run, status)
         if isinstance(failure, StorageError):  # the client has waited for the storage already
@@ -449,7 +450,6 @@ class RunRegistry:
             await settling
         if failure is not None:  # it is kept for a while: not its frames, which hold what the turn has read
             failure.__cause__ = failure.__context__ = failure.__traceback__ = None
-        run.failure = failure
         await self._keys.settle(run, again=run.stop == "restarting" or isinstance(failure, REFUSALS))
         run.status, run.updated_at = status, SystemClock().now()
         run.began.set()

@@ -16,7 +16,7 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk, served_graph
 from tests.gateway.langgraph_api.script import ALL_MODES, say
-from tests.gateway.world import USER, GatewayWorld, joined
+from tests.gateway.world import USER, GatewayWorld, joined, owner_of, until
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.gateway.events import decode_events
 from threadkeep.testing import ScriptedModel
@@ -173,6 +173,36 @@ class TestStrategies:
         with pytest.raises(NotFoundError):
             await client.runs.get(thread_id, run_id)
         assert (await client.runs.wait(thread_id, "agent", input=say("on")))["count"] == 2
+
+
+class TestStoppedRuns:
+    """What a run streamed last may be in no checkpoint: it answers with an error, and not as one that succeeded."""
+
+    @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
+    async def test_a_run_that_another_one_stops(self, world: GatewayWorld, client: Any, strategy: str):
+        thread_id = await new_thread(client)
+        waiting = asyncio.create_task(client.runs.wait(thread_id, "agent", input=say("hang"), raise_error=False))
+        await until(lambda: any(run.events.values for run in world.runs.of_thread(owner_of("ana"), thread_id)))
+        (run,) = await client.runs.list(thread_id)
+        values = await client.runs.wait(thread_id, "agent", input=say("x"), multitask_strategy=strategy)
+        answer = await waiting
+
+        assert values["messages"][-1]["content"] == "you said x"
+        assert (answer.keys(), answer["__error__"]["error"]) == ({"__error__"}, "run_cancelled")
+        if strategy == "interrupt":
+            assert await client.runs.join(thread_id, run["run_id"]) == answer
+
+    async def test_a_run_that_a_client_cancels(self, client: Any):
+        thread_id = await new_thread(client)
+        parts, run_id = await hanging(client, thread_id)
+        waiting = asyncio.create_task(client.runs.join(thread_id, run_id))
+        queued = await client.runs.create(thread_id, "agent", input=say("x"))
+        await client.runs.cancel(thread_id, queued["run_id"], wait=True)
+        await client.runs.cancel(thread_id, run_id, wait=True)
+        await parts.aclose()
+
+        answers = [await waiting, await client.runs.join(thread_id, queued["run_id"])]
+        assert [answer["__error__"]["error"] for answer in answers] == ["run_cancelled"] * 2
 
 
 class TestLeaving:

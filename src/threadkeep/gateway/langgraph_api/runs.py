@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import AfterValidator, Field
 
-from threadkeep.errors import InvalidInputError, RunNotFoundError
+from threadkeep.errors import InvalidInputError, RunCancelledError, RunNotFoundError
 from threadkeep.gateway.bodies import ID_CHARACTERS, as_object
 from threadkeep.gateway.events import HEARTBEAT, encode_event, encode_json
 from threadkeep.gateway.idempotency import body_key
@@ -32,6 +32,11 @@ of_run = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}")
 
 _EVENT: Final = re.compile(rb"id: .*\nevent: ([a-z_-]+).*\ndata: .*\n\n")
 """An event, and the name of its mode."""
+
+_STOPPED: Final = (
+    "The run was stopped before its end, by a request or by another run on its thread. Read the state of the thread, "
+    "which has what the run finished."
+)
 
 NewRunThread = Annotated[str | None, Field(max_length=ID_CHARACTERS), AfterValidator(restore_slashes)]
 """The thread of the address; ``None``: the run has one of its own, which is deleted after it."""
@@ -191,6 +196,8 @@ def _values(run: ChatRun) -> Any:
     """Return what a client gets that waits for the end of *run*."""
     if run.failure is not None:
         return {"__error__": error_body(run.failure)}
+    if run.status not in ("done", "interrupted"):  # its newest values may be in no checkpoint: another run goes on
+        return {"__error__": error_body(RunCancelledError(_STOPPED))}
     values = run.events.values if isinstance(run.events, GraphEvents) else None
     fields = as_object(values)
     if run.events.interrupts and isinstance(values, dict | None):
