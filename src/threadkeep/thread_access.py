@@ -48,7 +48,7 @@ class ThreadAccess:
         """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
         if self._app.settings.under_langgraph_server:
             return None
-        from threadkeep.checkpoints.leases import LeaseTerms
+        from threadkeep.checkpoints.lease_waits import LeaseTerms
         from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
         settings = self._app.settings

@@ -747,7 +747,9 @@ class TestWorker:
         captures = room(storage, clock)
         await captures.start()
         wake: list[Callable[[], object]] = []
-        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH, later=wake.append)
+        await captures.record(
+            turn("I live in Lisbon"), owner=ANA, thread_id=TH, later=lambda call, _: wake.append(call)
+        )
         (row,) = await rows(storage, ANA, ".turns")
         await storage.erase(ANA.partition)
         again = Put(row.ref.namespace, row.ref.key, {**row.value, "worker": "another"}, due=row.due)

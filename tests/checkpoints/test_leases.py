@@ -17,7 +17,7 @@ from tests.checkpoints.test_fence import HERE, Gates, Make, gated, said
 from tests.servers import SERVERS_IN_SOAK
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head, reserve
-from threadkeep.checkpoints.leases import LeaseTerms
+from threadkeep.checkpoints.lease_waits import LeaseTerms
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
 from threadkeep.ids import ThreadId

@@ -141,7 +141,7 @@ class CaptureService:
         given: TurnRecall | None = None,
         epoch: str | None = None,
         mine: bool = False,
-        later: Callable[[Callable[[], object]], object] | None = None,
+        later: Callable[[Callable[[], object], Sequence[TurnId]], object] | None = None,
         note: TurnNote | None = None,
         without_memory: bool = False,
         imported: ImportedTurns | None = None,
@@ -162,8 +162,9 @@ class CaptureService:
             epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
                 since, nothing of *messages* is learnt, now or later.
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
-            later: Gets the function that wakes the worker, to call it later in this event loop; ``None``: the worker is
-                woken at once. Without a wake-up the worker finds the turns at its next poll.
+            later: Gets the function that wakes the worker, to call it later in this event loop; and for
+                :meth:`withdraw` the id of the newest turn, if that is learnt from. ``None``: the worker is woken at
+                once. Without a wake-up the worker finds the turns at its next poll.
             note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
                 with the record. Where nothing is to be recorded, it is not written.
             without_memory: Whether the newest turn is without memory: it is only marked as seen.
@@ -220,7 +221,7 @@ class CaptureService:
             if until is not None and len(turn_ids) <= MAX_TAKEN:
                 claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
                 wake = partial(self._queue.add, claim)
-            wake() if later is None else later(wake)
+            (later or _wake_now)(wake, tuple({turns[-1].turn_id}.intersection(turn_ids)))
         return Receipt("queued", turn_ids)
 
     @staticmethod
@@ -403,6 +404,15 @@ class CaptureService:
                 puts.append(put_of(done(record, ()), owner, due_at=None, expect=item.revision))
         return puts
 
+    async def withdraw(self, owner: Owner, turn_ids: Sequence[TurnId]) -> None:
+        """Empty the records of turns of which their thread keeps nothing; what was learnt from one already stays."""
+
+        async def empty() -> None:
+            if puts := await self.forgetting(owner, turn_ids):
+                await self._storage.commit(Batch(owner.partition, puts))
+
+        await retry_conflicts(empty)
+
     async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
         """Empty what waits to be learnt from, of one thread or of all, of its texts."""
 
@@ -488,6 +498,10 @@ class CaptureService:
         if record is None:
             return Receipt("duplicate", (newest.turn_id,))
         return _settled(Receipt("duplicate", (newest.turn_id,)), [record])
+
+
+def _wake_now(wake: Callable[[], object], _: Sequence[TurnId]) -> None:
+    wake()
 
 
 def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:

@@ -323,6 +323,7 @@ def _not_newest(newest: str) -> ConflictError:
 
 MAX_THREAD_ID_CHARACTERS: Final = 1000
 
+_TASK: Final = "__pregel_task_id"
 _VERSION: Final = 6
 _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
 """When the times of ids begin."""
@@ -353,6 +354,13 @@ class Target:
     lease: Lease | None
     run: object | None
     is_sync: bool
+
+    @property
+    def begins_run(self) -> bool:
+        """Whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
+        if self.run is None or _TASK in self.configurable or self.place.namespace:
+            return False
+        return self.lease is None or self.lease.over
 
     def wrote(self, checkpoint_id: str) -> RunnableConfig:
         """Note that the run put this checkpoint, and return the config that names it."""

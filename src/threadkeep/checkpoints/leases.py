@@ -10,21 +10,18 @@ the event loop of the storage.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
 from threadkeep.checkpoints.head import (
-    STRATEGIES,
     Head,
     HeadLease,
     Strategy,
@@ -32,12 +29,12 @@ from threadkeep.checkpoints.head import (
     busy,
     cancel_waiting,
     cancelled,
-    reserve,
     uncancel,
     undone,
     unreserve,
 )
-from threadkeep.errors import ConflictError, InvalidInputError, RunCancelledError, StorageError
+from threadkeep.checkpoints.lease_waits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LeaseTerms, LeaseWait
+from threadkeep.errors import ConflictError, RunCancelledError, StorageError
 from threadkeep.storage.interface import Operation, Ref
 
 if TYPE_CHECKING:
@@ -50,58 +47,17 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-STRATEGY: Final = "multitask_strategy"
-"""The key of a run's ``configurable`` that says what the run does if another run has the lease."""
-
-LEASE_TIME: Final = timedelta(seconds=12)
-"""How long a lease lasts without renewal: after a crash the next run waits no longer."""
-
-QUEUE_TIME: Final = timedelta(minutes=5)
-"""How long a run waits for the one before it."""
-
 _NOT_TAKEN: Final = Head("")
 _NOT_RELEASED: Final = 10_000
 """Of how many runs it is known that they ended while the storage was away: the next run need not wait."""
-
-_FIRST_PAUSE_SECONDS: Final = 0.02
-_LONGEST_PAUSE_SECONDS: Final = 0.5
-_RESERVE_SECONDS: Final = 2.0
-"""After how long a run that waits for one of another process reserves the lease: no run in between takes it."""
-
-_RESERVED_SECONDS: Final = 3 * _LONGEST_PAUSE_SECONDS
-"""How long a free lease stays reserved: the run that waits asks every half a second, unless its process died."""
 
 _SOON_SECONDS: Final = 0.005
 _CANCEL_SECONDS: Final = 3.0
 """How long a run that waits may take to see that it is cancelled: it looks every half a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTerms:
-    """How leases are given.
-
-    Attributes:
-        strategy: What a run does that names no strategy.
-        lease: How long a lease lasts without renewal.
-        queue: How long a run waits for the one before it.
-    """
-
-    strategy: Strategy = "enqueue"
-    lease: timedelta = LEASE_TIME
-    queue: timedelta = QUEUE_TIME
-
-    def strategy_of(self, configurable: Mapping[str, Any]) -> Strategy:
-        """Return the strategy of a run.
-
-        Raises:
-            InvalidInputError: It names one that there is not.
-        """
-        named = configurable.get(STRATEGY) or self.strategy
-        for strategy in STRATEGIES:
-            if named == strategy:
-                return strategy
-        msg = f"{STRATEGY} is one of {', '.join(STRATEGIES)}, not {str(named)[:40]!r}."
-        raise InvalidInputError(msg)
+_AtEnd: TypeAlias = "tuple[Callable[[], object], Callable[[], Awaitable[None]]]"
+"""What is called at the end of a lease: if the thread keeps what the run wrote, and if it keeps nothing of it."""
 
 
 @dataclass(eq=False)
@@ -123,6 +79,7 @@ class Lease:
         leases: What gave it.
         reserved: Whether the run asked to be the next one, as it waited for long.
         undone: Whether another run has undone it.
+        lost: Whether the run had lost it at its end: to another run, or because the thread was deleted.
         failure: Why a write was not committed that the run did not wait for; ``None``: none was.
     """
 
@@ -140,14 +97,39 @@ class Lease:
     turn: asyncio.Lock | None = None
     reserved: bool = False
     undone: bool = False
+    lost: bool = False
     failure: BaseException | None = None
     _deferred: deque[Change] = field(default_factory=deque["Change"])
     _waits: bool = False
+    _at_end: list[_AtEnd] = field(default_factory=list["_AtEnd"])
 
     @property
     def is_released(self) -> bool:
         """Whether it was given back; a lost one is not: what the run wrote last may have been refused."""
         return self.over and self.ending
+
+    def when_over(self, kept: Callable[[], object], gone: Callable[[], Awaitable[None]]) -> None:
+        """Call *kept* once it was given back; *gone* if the thread then keeps nothing that the run wrote.
+
+        The latter is so if the thread was deleted, or another run has undone this one. In the event loop of the
+        storage.
+        """
+        self._at_end.append((kept, gone))
+        if self.is_released:
+            self.tell_end()
+
+    def tell_end(self) -> None:
+        """Call what waits for the end, of which there is an end now."""
+        if self.lost:
+            self.leases.tell_lost_soon(self)
+            return
+        for kept, _ in self.take_calls():
+            kept()
+
+    def take_calls(self) -> list[_AtEnd]:
+        """Return what waits for the end, once."""
+        calls, self._at_end = self._at_end, []
+        return calls
 
     def defer(self, change: Change) -> None:
         """Commit *change* with what the run writes next, at most 5 ms later; from any thread.
@@ -256,44 +238,6 @@ class Beginning:
     abandoned: bool = False
 
 
-class _LeaseWait:
-    """How one run waits for the lease, which a run of another process has or has reserved.
-
-    Clocks of machines differ, so a reservation has expired once the lease was free for long enough since this run
-    first saw it.
-
-    Args:
-        run: The token of the run.
-        strategy: Of a run that takes the lease from another one, nothing is waited for.
-    """
-
-    def __init__(self, run: str, strategy: Strategy) -> None:
-        self._run = run
-        self._strategy = strategy
-        self._pause = _FIRST_PAUSE_SECONDS
-        self._began = time.monotonic()
-        self._next_run = ""
-        self._free_since = 0.0
-
-    def is_blocked(self, head: Head, *, leased: bool) -> bool:
-        """Return whether another run has the lease of *head*, or takes it next."""
-        now = time.monotonic()
-        if leased or head.next_run != self._next_run:
-            self._next_run, self._free_since = head.next_run, now
-        if leased:
-            return self._strategy in ("enqueue", "reject")
-        reserved = head.next_run not in ("", self._run) and now - self._free_since < _RESERVED_SECONDS
-        return reserved and self._strategy == "enqueue"
-
-    async def pause(self, lease: Lease, head: Head) -> None:
-        """Wait before the next look, longer each time; once the run has waited long, ask to be the next one."""
-        if not head.next_run and time.monotonic() - self._began > _RESERVE_SECONDS:
-            lease.reserved = True
-            await _quietly(lease.thread.commit, reserve(lease.run))
-        await asyncio.sleep(self._pause)
-        self._pause = min(self._pause * 1.5, _LONGEST_PAUSE_SECONDS)
-
-
 class Leases:
     """Gives the leases of this process's runs.
 
@@ -369,7 +313,7 @@ class Leases:
         if waits:
             await self._await_turn(lease, strategy, deadline)
         try:
-            waiting, fresh = _LeaseWait(token, strategy), taken_from is not None
+            waiting, fresh = LeaseWait(token, strategy), taken_from is not None
             while True:
                 head = await self._threads.call(thread.head(fresh=fresh)) or Head(thread.thread_id)
                 head.require_wanted(lease.run, owner=locked_to, holder=taken_from)
@@ -404,7 +348,7 @@ class Leases:
             if asyncio.get_running_loop().time() > until:
                 await thread.commit(uncancel(token))
                 return False
-            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+            await asyncio.sleep(FIRST_PAUSE_SECONDS)
         return True
 
     def _is_over(self, head: Head) -> bool:
@@ -436,7 +380,9 @@ class Leases:
             ThreadMovedOnError: Another run has undone it, or what it wrote last was refused.
             StorageError: The storage did not answer: until the lease expires, another run can undo it.
         """
-        if lease.undone:
+        if lease.undone:  # also if that was seen when the lease was to be renewed
+            lease.lost = lease.ending = lease.over = True
+            await self.tell_lost(lease)
             raise undone()
         if lease.is_released:
             return
@@ -447,6 +393,8 @@ class Leases:
             if lease.status is not None and lease.status != lease.head.status:  # else the list says so after the next
                 await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status)
         except ConflictError:
+            lease.lost = True
+            await self.tell_lost(lease)  # before the caller is told: a worker may find the turn then
             lease.require_no_failure()  # it says more: what was refused is not there, but was not undone
             await self._require_kept(lease)
         except StorageError:
@@ -460,7 +408,30 @@ class Leases:
                 if held is lease:
                     self.unassign(run)
             _next_turn(lease)
+            lease.tell_end()
         lease.require_no_failure()
+
+    def tell_lost_soon(self, lease: Lease) -> None:
+        """Do what :meth:`tell_lost` does, without waiting for it; for what asks after the end."""
+        self._soon(self.tell_lost, lease)
+
+    async def tell_lost(self, lease: Lease) -> None:
+        """Call what waits for the end of a lost lease; read first whether the thread keeps anything of the run.
+
+        If that cannot be read, the thread counts as keeping it: what was acknowledged is not lost.
+        """
+        if not (calls := lease.take_calls()):
+            return
+        try:
+            operations, _ = await self._threads.call(lease.thread.undo(lease.run))
+            keeps = bool(operations)
+        except StorageError:
+            keeps = True
+        for kept, gone in calls:
+            if keeps:
+                kept()
+            else:
+                await _quietly(gone)
 
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
@@ -498,7 +469,7 @@ class Leases:
         acquiring = asyncio.ensure_future(turn.acquire())
         try:
             async with asyncio.timeout_at(deadline):
-                while not (await asyncio.wait({acquiring}, timeout=_LONGEST_PAUSE_SECONDS))[0]:
+                while not (await asyncio.wait({acquiring}, timeout=LONGEST_PAUSE_SECONDS))[0]:
                     with suppress(StorageError):  # the run waits for the one before it, not for the storage
                         if await lease.thread.is_cancelled(lease.run):
                             raise cancelled()  # noqa: TRY301 - it leaves the queue

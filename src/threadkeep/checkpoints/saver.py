@@ -46,7 +46,8 @@ from threadkeep.checkpoints.head import (
     thread_id_from,
     token_of,
 )
-from threadkeep.checkpoints.leases import Beginning, Lease, Leases, LeaseTerms, SharedLease, current_lease
+from threadkeep.checkpoints.lease_waits import LeaseTerms
+from threadkeep.checkpoints.leases import Beginning, Lease, Leases, SharedLease, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import StorageUnavailableError, ThreadkeepError
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 MoveIn: TypeAlias = "Callable[[ThreadkeepCheckpointer, ThreadId, Owner | None], Coroutine[Any, Any, None]]"
 
-_TASK: Final = "__pregel_task_id"
 _DURABILITY: Final = "__pregel_durability"
 
 
@@ -213,7 +213,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if self._move_in is not None:
             wait_for(self._moved(config, self._move_in))
         target = self._target(config)
-        if not self._begins_run(target):
+        if not target.begins_run:
             return self._run_sync(self._load(target))
         self._require_outside(target)
         lease, found = self._submit_sync(self._begin(target, Beginning(current_lease.get()), reads=True))
@@ -225,7 +225,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if self._move_in is not None:
             await self._moved(config, self._move_in)
         target = self._target(config)
-        if not self._begins_run(target):
+        if not target.begins_run:
             return await self.run(self._load(target))
         self._require_outside(target)
         lease, found = await self._begun(target, Beginning(current_lease.get()), reads=True)
@@ -403,6 +403,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._leases.connected = True
         return await work
 
+    def lease_of(self, config: RunnableConfig) -> Lease | None:
+        """Return the lease that the run of *config* writes with; ``None``: it has none."""
+        return self._target(config).lease
+
     def _target(self, config: RunnableConfig) -> Target:
         configurable = config.get("configurable", {})
         thread_id = thread_id_from(configurable.get("thread_id"))
@@ -460,13 +464,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             if not shared:  # in a task of its own: the cancellation may still be on its way to this one
                 self._leases.release_soon(lease)
             raise
-
-    @staticmethod
-    def _begins_run(target: Target) -> bool:
-        """Return whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
-        if target.run is None or _TASK in target.configurable or target.place.namespace:
-            return False
-        return target.lease is None or target.lease.over
 
     def _require_outside(self, target: Target) -> None:
         """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""

@@ -24,7 +24,7 @@ from threadkeep.errors import (
     PartitionErasedError,
     StorageError,
 )
-from threadkeep.ids import ThreadId
+from threadkeep.ids import ThreadId, TurnId
 from threadkeep.langgraph.answers import (
     NO_ANSWERS,
     Answers,
@@ -40,6 +40,7 @@ from threadkeep.langgraph.identity import (
     count_user_messages,
     foreign_saver,
     is_scoped,
+    lease_of,
     participants_from,
     saver_of,
     saver_with_input,
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.runtime import Runtime
 
+    from threadkeep.capture.service import CaptureService
     from threadkeep.checkpoints.directory import TurnNote
+    from threadkeep.checkpoints.leases import Lease
     from threadkeep.container import Services
     from threadkeep.identity import Owner
     from threadkeep.langgraph.middleware import TurnContext
@@ -116,7 +119,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if not isinstance(inputs, Mapping) or after_unanswered or follows_unfinished_turn(messages):
             recording = self._record_with_checkpoints(turn, messages, shown, config, inputs, seen, run, unbound, noting)
         else:
-            recording = self._record(turn, shown(), seen, run, unbound, noting)
+            recording = self._record(turn, shown(), seen, run, unbound, noting, lease=lease_of(config))
         if self._experience is None:
             return recording
         newest = state["messages"][-_WORK_READ:]
@@ -206,7 +209,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if isinstance(ours, ThreadkeepCheckpointer) and turn.thread_id and (resumed or unfinished):
             earlier = await self._read(earlier_answers(ours, turn.owner, turn.thread_id, turns=1 + unfinished))
         answers = answers_from([*(earlier or ()), *answers_of_input(inputs)], messages, resumed=resumed)
-        return await self._record(turn, shown(given=given, own=own or ()), seen, run, *about, answers=answers)
+        said, lease = shown(given=given, own=own or ()), lease_of(config)
+        return await self._record(turn, said, seen, run, *about, answers=answers, lease=lease)
 
     async def _own_unanswered(self, turn: TurnContext, messages: PlainMessages, config: Any) -> Collection[str] | None:
         """Return the ids of messages without a reply that are the owner's, as far as checkpoints tell."""
@@ -244,10 +248,12 @@ class LearningMiddleware(ThreadkeepMiddleware):
         *,
         without_memory: bool = False,
         answers: Answers = NO_ANSWERS,
+        lease: Lease | None = None,
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn.
 
-        While the storage is away, the record is tried again for as long as a checkpoint is.
+        While the storage is away, the record is tried again for as long as a checkpoint is. A turn of which its thread
+        keeps nothing when *lease* ends is not learnt from: the thread was deleted, or another run has undone this one.
         """
         app = self._tk.app
 
@@ -270,7 +276,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
                 given=TurnRecall.from_recall(seen.recall) if seen and turn.recalls else None,
                 epoch=seen.epoch if seen else None,
-                later=at_the_end if run else None,
+                later=partial(self._wake_at_the_end, services.captures, turn.owner, run, lease) if run else None,
                 note=note if together else None,
                 without_memory=without_memory,
                 answers=answers.newest,
@@ -281,11 +287,6 @@ class LearningMiddleware(ThreadkeepMiddleware):
             finally:
                 if note is not None and not note.written:
                     await self._note_turn(services, note)
-
-        def at_the_end(wake: Callable[[], object]) -> None:
-            """Let nothing be learnt before the run is over, which would slow down its end."""
-            if run is not None:
-                run.root.when_ended(lambda: app.event_loop.soon(wake))
 
         about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
         with span(CAPTURE, about) as recorded:
@@ -300,6 +301,32 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 {STATUS: receipt.status, TURNS: len(receipt.turn_ids), DEGRADED: list(receipt.degraded) or None}
             )
             return receipt
+
+    def _wake_at_the_end(
+        self,
+        captures: CaptureService,
+        owner: Owner,
+        run: CurrentRun,
+        lease: Lease | None,
+        wake: Callable[[], object],
+        newest: Sequence[TurnId],
+    ) -> None:
+        """Let nothing be learnt before *run* is over, which would slow down its end, nor what no thread keeps."""
+        app = self._tk.app
+
+        async def withdraw() -> None:
+            try:
+                await until_available(partial(captures.withdraw, owner, newest), app.threads.timeout)
+            finally:
+                wake()  # for turns that an outage had left
+
+        def wake_after_run() -> None:
+            run.root.when_ended(lambda: app.event_loop.soon(wake))
+
+        if lease is None:
+            wake_after_run()
+        else:
+            lease.when_over(wake_after_run, withdraw)
 
     @staticmethod
     def _turn_note(turn: TurnContext, question: str, services: Services, *, scoped: bool) -> TurnNote | None:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
     from langgraph.types import Command
 
+    from threadkeep.checkpoints.leases import Lease
     from threadkeep.checkpoints.maintenance import Maintenance
     from threadkeep.client import ChatModel, Keep, Threadkeep
     from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
@@ -362,6 +363,10 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
     async def leased(self, config: RunnableConfig) -> AsyncGenerator[None]:
         async with self._scoped_saver(config).leased(config):
             yield
+
+    @override
+    def lease_of(self, config: RunnableConfig) -> Lease | None:
+        return self._scoped_saver(config).lease_of(config)
 
     @override
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:

@@ -19,7 +19,7 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
 from threadkeep.checkpoints.head import thread_id_from
-from threadkeep.checkpoints.leases import STRATEGY
+from threadkeep.checkpoints.lease_waits import STRATEGY
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError, ThreadMovedOnError
 from threadkeep.identity import claimed_owner
