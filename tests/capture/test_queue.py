@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -275,6 +275,74 @@ class TestLease:
         assert (queued.state, queued.worker, queued.reason) == ("running", "the dead one", WORKER_DIED)
         assert claim.refs == []
         assert receipt.turn_ids == (queued.turn_id,)
+
+
+class TestHold:
+    """A turn is recorded before its run is over; until then the thread may be deleted."""
+
+    @pytest.mark.parametrize("leased", [True, False])
+    async def test_nothing_is_learnt_before_the_wake_up(
+        self, storage: InMemoryStorage, clock: FrozenClock, *, leased: bool
+    ):
+        captures = room(storage, clock)
+        if leased:
+            await captures.start()
+        wake: list[Callable[[], object]] = []
+        await captures.record(
+            turn("I live in Lisbon"), owner=ANA, thread_id=TH, later=lambda call, _: wake.append(call)
+        )
+        await captures.record(turn("I live in Porto"), owner=BOB, thread_id=OTHER)
+
+        await captures.drain(LONG)
+        before = await facts(storage)
+        is_empty = await captures.drain(timedelta(seconds=0.1), others=True)
+        wake[0]()
+        await captures.drain(LONG)
+        await captures.stop()
+
+        assert before == []
+        assert not is_empty
+        assert await facts(storage, BOB) == ["I live in Porto"]
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_turn_is_learnt_from_although_the_wake_up_is_dropped(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """Its run was dropped without an end."""
+        captures = room(storage, clock)
+        await captures.start()
+        wake: list[Callable[[], object]] = []
+        await captures.record(
+            turn("I live in Lisbon"), owner=ANA, thread_id=TH, later=lambda call, _: wake.append(call)
+        )
+
+        wake.clear()
+        gc.collect()
+        await captures.drain(LONG)
+        await captures.stop()
+
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_no_other_worker_takes_it_over_while_the_run_goes_on(self):
+        """The lease of the worker that recorded it is renewed when that worker looks for turns."""
+        clock = SystemClock()
+        storage = InMemoryStorage(clock=clock)
+        terms = QueueTerms(lease=timedelta(seconds=0.5))
+        recording, other = room(storage, clock, terms=terms, poll=timedelta(seconds=0.05)), room(storage, clock)
+        await recording.start()
+        wake: list[Callable[[], object]] = []
+        said = turn("I live in Lisbon")
+        receipt = await recording.record(said, owner=ANA, thread_id=TH, later=lambda call, _: wake.append(call))
+
+        await other.drain(timedelta(seconds=1.5), others=True)
+        before = await facts(storage)
+        wake[0]()
+        settled = await recording.settle(receipt, owner=ANA, timeout=LONG)
+        await recording.stop()
+
+        assert before == []
+        assert settled.status == "done"
+        assert await facts(storage) == ["I live in Lisbon"]
 
 
 class TestHanging:

@@ -124,6 +124,7 @@ def room(
     terms: QueueTerms | None = None,
     workers: int = 4,
     search: Retriever | None = None,
+    poll: timedelta = NEVER,
 ) -> CaptureService:
     """Return the capture room on *storage*, as the composition root makes it."""
     search = search or Retriever(storage, embedder or HashingEmbedder(), clock)
@@ -132,7 +133,7 @@ def room(
     learning = Learning(
         storage, search, extractor, clock, telemetry, audited_writer=AuditedWriter(storage, clock), ttl=ttl
     )
-    engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
+    engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=poll)
     queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or QueueTerms())
     return CaptureService(storage, learning, queue, clock, telemetry)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -83,11 +84,13 @@ class TestTurnInProgress:
         body = {"message": SAID, "thread_id": "t"}
         async with gateway.client() as client, gateway.stream(client, body) as events:
             await until(recorded.is_set)
+            is_empty = await gateway.tk.drain(timeout=timedelta(seconds=0.3))
             waiting = await gateway.tk.queue.list(owner_of("ana"))
             await delete(gateway, "api", "t")
             gateway.call(release.set)
             rest = [event async for event in events]
 
+        assert not is_empty
         assert len(waiting) == 1
         assert "error" in kinds(rest)
         assert await learnt(gateway) == []

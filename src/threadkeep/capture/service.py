@@ -164,7 +164,8 @@ class CaptureService:
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
             later: Gets the function that wakes the worker, to call it later in this event loop; and for
                 :meth:`withdraw` the id of the newest turn, if that is learnt from. ``None``: the worker is woken at
-                once. Without a wake-up the worker finds the turns at its next poll.
+                once. Until the call, this process learns from no turn of the thread. Where nothing refers to the
+                function any more, the worker finds the turns at its next poll.
             note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
                 with the record. Where nothing is to be recorded, it is not written.
             without_memory: Whether the newest turn is without memory: it is only marked as seen.
@@ -188,40 +189,42 @@ class CaptureService:
         until = self._queue.outbox.lease_ends if mine or self._queue.may_lease() else None
         begun = epoch or (await self._storage.position(owner.partition)).epoch
         current = begun
-        while True:
-            try:
-                turn_ids = await retry_conflicts(
-                    partial(
-                        self._commit_turns,
-                        turns,
-                        messages,
-                        owner=owner,
-                        thread_id=thread_id,
-                        newest=NewestTurn(recalled, given, imported, without_memory, answers, overdue),
-                        begun=begun,
-                        epoch=current,
-                        lease=_Lease(until, None if mine else MAX_TAKEN),
-                        note=note,
+        with self._queue.hold(owner, thread_id) as hold:  # else a worker may find the turns once they are committed
+            while True:
+                try:
+                    turn_ids = await retry_conflicts(
+                        partial(
+                            self._commit_turns,
+                            turns,
+                            messages,
+                            owner=owner,
+                            thread_id=thread_id,
+                            newest=NewestTurn(recalled, given, imported, without_memory, answers, overdue),
+                            begun=begun,
+                            epoch=current,
+                            lease=_Lease(until, None if mine else MAX_TAKEN),
+                            note=note,
+                        )
                     )
-                )
-                break
-            except PartitionErasedError:  # of what was said before, digests are kept if the thread has gone on since
-                current = (await self._storage.position(owner.partition)).epoch
-            except RevisionConflictError:  # another process keeps recording the same turns
-                turn_ids = None
-                break
-        if turn_ids is None:
-            return await self._duplicate(turns[-1], owner)
-        if not turn_ids:
-            return Receipt("nothing")
-        self._telemetry.count("capture.turns", len(turn_ids))
-        self._telemetry.measure("record.seconds", time.monotonic() - began)
-        if not mine:
-            wake = partial(self._queue.wake, owner, thread_id)
-            if until is not None and len(turn_ids) <= MAX_TAKEN:
-                claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
-                wake = partial(self._queue.add, claim)
-            (later or _wake_now)(wake, tuple({turns[-1].turn_id}.intersection(turn_ids)))
+                    break
+                except PartitionErasedError:  # digests are kept of what was said before if the thread has gone on since
+                    current = (await self._storage.position(owner.partition)).epoch
+                except RevisionConflictError:  # another process keeps recording the same turns
+                    turn_ids = None
+                    break
+            if turn_ids is None:
+                return await self._duplicate(turns[-1], owner)
+            if not turn_ids:
+                return Receipt("nothing")
+            self._telemetry.count("capture.turns", len(turn_ids))
+            self._telemetry.measure("record.seconds", time.monotonic() - began)
+            if not mine:
+                wake, claim = partial(self._queue.wake, owner, thread_id), None
+                if until is not None and len(turn_ids) <= MAX_TAKEN:
+                    claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
+                    wake = partial(self._queue.add, claim)
+                hold.claim, wake = claim, partial(self._queue.release, hold, wake)
+                (later or _wake_now)(wake, tuple({turns[-1].turn_id}.intersection(turn_ids)))
         return Receipt("queued", turn_ids)
 
     @staticmethod

@@ -12,9 +12,11 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
+from weakref import WeakSet
 
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.queue import (
@@ -171,6 +173,21 @@ Learn = Callable[[Ref, Owner, str | None], Awaitable[bool]]
 """Gets a record, its owner, and the owner's epoch when it was recorded, if that is known."""
 
 
+@dataclass(eq=False)
+class TurnHold:
+    """Keeps this process from learning from a thread while a run that records a turn of it goes on.
+
+    It ends when it is released, or when nothing refers to it any more: the run was dropped without an end.
+
+    Attributes:
+        key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.
+        claim: The turns, if they were recorded with this worker's lease; other processes leave them alone meanwhile.
+    """
+
+    key: str
+    claim: TurnClaim | None = None
+
+
 class Queue:
     """Runs *learn* for every turn that waits; nothing that it holds in memory is needed to go on.
 
@@ -196,6 +213,7 @@ class Queue:
         self._found: dict[str, Waiting] = {}
         self._own: dict[str, TurnClaim] = {}
         self._running: set[str] = set()
+        self._holds: WeakSet[TurnHold] = WeakSet()
         self._passed_over: set[str] = set()
         self._unknown = True
         self._next_at: datetime | None = None
@@ -223,6 +241,25 @@ class Queue:
         if terms.debounce or not engine.learns_here:
             return False
         return len(self._own) * self._seconds < engine.workers * terms.lease.total_seconds() / _RENEWALS
+
+    @contextmanager
+    def hold(self, owner: Owner, thread_id: ThreadId | None) -> Generator[TurnHold]:
+        """Learn from no turn of a thread until what this yields is released, or is referred to no more.
+
+        It ends if the block fails, too: the error would refer to it.
+        """
+        hold = TurnHold(key_of(owner, thread_id))
+        self._holds.add(hold)
+        try:
+            yield hold
+        except BaseException:
+            self._holds.discard(hold)
+            raise
+
+    def release(self, hold: TurnHold, wake: Callable[[], object]) -> None:
+        """End *hold*, and call *wake*, which says that its turns wait."""
+        self._holds.discard(hold)
+        wake()
 
     def add(self, claim: TurnClaim) -> None:
         """Learn from turns that were recorded with this worker's lease."""
@@ -267,6 +304,10 @@ class Queue:
     async def find(self, *, woken: bool = False) -> DueTurns:
         """See :meth:`threadkeep.capture.queue.Work.find`."""
         found: tuple[str, ...] = ()
+        if not woken:
+            for hold in [*self._holds]:
+                if hold.claim is not None:
+                    await self.outbox.refresh(hold.claim)
         if not woken or self._unknown:
             ready = await self._ready(self._hurried)
             self._next_at, found = ready.next_at, ready.keys
@@ -358,7 +399,7 @@ class Queue:
             ready = await self._ready(None)
             if keys := self._with_own(ready.keys):
                 await self._learn_all(keys)
-            elif self._running or (others and ready.elsewhere):
+            elif self._running or (others and (ready.elsewhere or self._holds)):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
                         await progress.wait()
@@ -385,6 +426,9 @@ class Queue:
         except BaseException:
             self._unknown = True
             raise
+        if held := {hold.key for hold in self._holds}:  # not before the rows were read: a hold is older than its row
+            self._passed_over |= held
+            ready = replace(ready, waiting=tuple([waiting for waiting in ready.waiting if waiting.key not in held]))
         self._found = {waiting.key: waiting for waiting in ready.waiting}
         return ready
 
