@@ -392,6 +392,20 @@ class Away(InMemoryStorage):
 
 
 class TestOutage:
+    async def test_a_turn_is_learnt_from_although_one_before_it_could_not_be_recorded(self, clock: FrozenClock):
+        """What failed holds the thread no longer, though the application keeps the error."""
+        storage = Away(clock=clock)
+        captures = room(storage, clock)
+        storage.fails = 1
+        with pytest.raises(StorageUnavailableError) as failed:
+            await captures.record(turn("I live in Porto"), owner=ANA, thread_id=TH)
+
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        assert await facts(storage) == ["I live in Lisbon"]
+        assert failed.value.__traceback__ is not None
+
     async def test_what_several_workers_could_not_take_is_learnt_afterwards(self, clock: FrozenClock):
         """Each of them is told of the outage; the process goes on learning, and logs nothing that nobody handled."""
         storage, unhandled = Away(clock=clock), list[str]()
