@@ -1,4 +1,4 @@
-"""``--tenant``: commands reach the users of a tenant, such as those of the gateway, whose tenant is their issuer."""
+"""``--tenant``: commands reach the users of a tenant, such as those of the gateway: their tenant is their issuer."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -29,8 +28,14 @@ async def learnt(gateway: GatewayWorld) -> list[str]:
     return [memory.text async for memory in mine.memories.walk()]
 
 
-def two_steps(last: Callable[[MessagesState], Awaitable[dict[str, Any]]], tk: threadkeep.Threadkeep) -> Any:
-    """Return a graph that goes on with *last* after the agent, whose turn is recorded then."""
+def two_steps(recorded: asyncio.Event, release: asyncio.Event, tk: threadkeep.Threadkeep) -> Any:
+    """Return a graph that sets *recorded* after the agent's turn was recorded, and ends after *release*."""
+
+    async def last(_: MessagesState) -> dict[str, Any]:
+        recorded.set()
+        await release.wait()
+        return {}
+
     view = tk.per_run_owner()
     builder = StateGraph(MessagesState)
     builder.add_node("agent", view.graph())
@@ -74,13 +79,7 @@ class TestTurnInProgress:
     async def test_nothing_is_learnt_of_a_turn_on_record(self, open_gateway: Open, storage_url: str):
         """The turn was recorded, but its run goes on with another step."""
         recorded, release = asyncio.Event(), asyncio.Event()
-
-        async def last(_: MessagesState) -> dict[str, Any]:
-            recorded.set()
-            await release.wait()
-            return {}
-
-        gateway = open_gateway(url=storage_url, graph=partial(two_steps, last))
+        gateway = open_gateway(url=storage_url, graph=partial(two_steps, recorded, release))
         body = {"message": SAID, "thread_id": "t"}
         async with gateway.client() as client, gateway.stream(client, body) as events:
             await until(recorded.is_set)
@@ -101,13 +100,7 @@ class TestTurnInProgress:
         """The thread is deleted long before the run ends."""
         monkeypatch.setenv("THREADKEEP_LEASE_SECONDS", "3")
         recorded, release = asyncio.Event(), asyncio.Event()
-
-        async def last(_: MessagesState) -> dict[str, Any]:
-            recorded.set()
-            await release.wait()
-            return {}
-
-        gateway = open_gateway(url=storage_url, graph=partial(two_steps, last))
+        gateway = open_gateway(url=storage_url, graph=partial(two_steps, recorded, release))
         body = {"message": SAID, "thread_id": "t"}
         async with gateway.client() as client, gateway.stream(client, body) as events:
             await until(recorded.is_set)

@@ -219,12 +219,12 @@ class CaptureService:
             self._telemetry.count("capture.turns", len(turn_ids))
             self._telemetry.measure("record.seconds", time.monotonic() - began)
             if not mine:
-                wake, claim = partial(self._queue.wake, owner, thread_id), None
+                wake = partial(self._queue.wake, owner, thread_id)
                 if until is not None and len(turn_ids) <= MAX_TAKEN:
-                    claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
-                    wake = partial(self._queue.add, claim)
-                hold.claim, wake = claim, partial(self._queue.release, hold, wake)
-                (later or _wake_now)(wake, tuple({turns[-1].turn_id}.intersection(turn_ids)))
+                    hold.claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
+                    wake = partial(self._queue.add, hold.claim)
+                newest = tuple({turns[-1].turn_id}.intersection(turn_ids))
+                (later or _wake_now)(partial(self._queue.release, hold, wake), newest)
         return Receipt("queued", turn_ids)
 
     @staticmethod
