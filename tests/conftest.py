@@ -72,6 +72,9 @@ _WORLDS: Final = itertools.count()
 PROGRAMS: Final = pytest.StashKey[str]()
 """The address of the process that programs of tests fork from."""
 
+TIME_LIMIT: Final = pytest.StashKey[Any]()
+"""The settings that pytest-timeout has for the test."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep what tests and their servers write in memory, where it is written at once; some hundred megabytes.
@@ -287,8 +290,36 @@ def long_first(browsed: list[Any], long: list[Any], rest: list[Any], *, workers:
     return [*ordered, *reversed(waiting)]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    """Keep the time limit of the test for `limit_time`."""
+    item.stash[TIME_LIMIT] = settings
+
+
+def limit_time(item: pytest.Item) -> None:
+    """Begin the time limit of the test anew.
+
+    pytest-timeout begins it once and ends it with the first failure: neither the teardown of a test that failed nor its
+    second run would have one, and a run that hangs there never ends.
+    """
+    if (settings := item.stash.get(TIME_LIMIT, None)) is not None:
+        item.ihook.pytest_timeout_cancel_timer(item=item)
+        item.ihook.pytest_timeout_set_timer(item=item, settings=settings)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Limit the time of what ends the test, also after a failure."""
+    limit_time(item)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what this machine cannot run, and say so; where ``CI`` is set, a missing model is a failure."""
+    """Limit the time of a second run, too. Skip what this machine cannot run, and say so.
+
+    Where ``CI`` is set, a missing model is a failure.
+    """
+    limit_time(item)
     if item.get_closest_marker("linux") and sys.platform != "linux":
         pytest.skip("needs Linux")
     if item.get_closest_marker("model") and not local_model_is_there():

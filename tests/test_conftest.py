@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +15,8 @@ import platformdirs
 import pytest
 
 from tests import conftest
+
+ROOT = Path(__file__).parents[1]
 
 
 class TestWorldOfItsOwn:
@@ -73,6 +76,32 @@ class TestWorkers:
 
         config: Any = request.config
         assert not hasattr(config.failures_db, "sock")
+
+
+class TestTimeLimit:
+    def test_a_second_run_that_hangs_ends(self, tmp_path: Path):
+        """Its first run failed, which ends the limit of pytest-timeout."""
+        (tmp_path / "conftest.py").write_text(
+            "from tests.conftest import pytest_runtest_setup, pytest_runtest_teardown, pytest_timeout_set_timer\n"
+        )
+        (tmp_path / "test_hangs.py").write_text(
+            "import time\n\nruns = []\n\n\ndef test():\n"
+            "    runs.append(1)\n    assert len(runs) > 1\n    time.sleep(60)\n"
+        )
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--reruns", "1", "--timeout", "1", str(tmp_path)]
+
+        ended = subprocess.run(
+            [sys.executable, *command],
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=50,
+        )
+
+        assert "Timeout (>1.0s)" in ended.stdout
+        assert "1 failed, 1 rerun" in ended.stdout
 
 
 class TestOrder:
