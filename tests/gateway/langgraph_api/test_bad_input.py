@@ -27,6 +27,12 @@ INVALID: Final[list[dict[str, Any]]] = [
     {"input": None, "command": {"update": [["count", "one"]]}},
     {"input": None, "command": {"update": [["count", "one"], ["count", 1]]}},
     {"input": None, "command": {}},
+    *({"input": None, "command": {"update": update}} for update in ({}, [], None)),
+    *({"input": None, "command": {"goto": "child", "update": {key: 1}}} for key in ("__resume__", "__start__")),
+    {"input": None, "command": {"update": [["__resume__", "x"]]}},
+    *({"input": None, "command": {"goto": goto, "update": {"note": "x"}}} for goto in ("", 0, {}, [None])),
+    *({"input": None, "command": {"goto": goto}} for goto in ("__start__", {"node": "__start__", "input": {}})),
+    {"input": None, "command": {"goto": {"node": "__end__", "input": {}}}},
     {"input": None, "command": {"goto": "nowhere"}},
     {"input": None, "command": {"goto": {"node": "talk", "more": 1}}},
     {"input": None, "command": {"goto": 7}},
@@ -111,6 +117,15 @@ class TestRuns:
 
         assert [one for one in answers if one[1:] != (422, "application/problem+json")] == []
         assert [await client.threads.get("mine"), await client.threads.get_history("mine")] == before
+
+    async def test_a_command_to_the_end_with_an_empty_input(self, client: Any):
+        """What agent-chat-ui sends to leave a question: the run adds nothing, and the question stays."""
+        await client.threads.create(thread_id="mine")
+        asked = await client.runs.wait("mine", "agent", input=say("ask"))
+        body = {"assistant_id": "agent", "input": {}, "command": {"goto": "__end__"}}
+        answer = await client.http.client.post("/threads/mine/runs/wait", json=body)
+
+        assert answer.json() == asked
 
     async def test_a_thread_without_state_has_nothing_to_continue(self, client: Any):
         await client.threads.create(thread_id="mine")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cas
 
 from langgraph.channels.base import BaseChannel
 from langgraph.channels.delta import DeltaChannel
+from langgraph.constants import END, START
 from langgraph.types import Command, Send
 from pydantic import AfterValidator, BeforeValidator, Field, PydanticUserError, TypeAdapter, ValidationError
 
@@ -68,7 +69,9 @@ class CommandBody(RequestBody):
 
     update: dict[str, Any] | list[tuple[str, Any]] | None = None
     resume: Any = None
-    goto: Annotated[tuple[SendBody | str, ...], BeforeValidator(lambda goto: _as_list(goto) if goto else ())] = ()
+    goto: Annotated[
+        tuple[SendBody | str, ...], BeforeValidator(lambda goto: () if goto is None else _as_list(goto))
+    ] = ()
 
 
 class ConfigBody(RequestBody):
@@ -124,15 +127,16 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: Checkpoin
         raise _invalid("config.configurable.thread_id is not the thread of the address")
     changes, answered = [given], frozenset[str]()
     if command is not None:
-        if given is not None:
+        if given not in (None, {}):  # chat pages send an empty input with a command
             raise _invalid("it has an input and a command")
-        if command.resume is None and command.update is None and not command.goto:
+        if command.resume is None and not command.update and not command.goto:
             raise _invalid("the command is empty")
         goto = [step if isinstance(step, str) else Send(step.node, step.input) for step in command.goto]
         given = Command(update=command.update, resume=command.resume, goto=goto)
         answered = frozenset(as_object(command.resume))
         changes = [dict([pair]) for pair in command.update] if isinstance(command.update, list) else [command.update]
-        require_nodes(graph, (step if isinstance(step, str) else step.node for step in command.goto))
+        _require_fields(changes)
+        _require_steps(graph, command.goto)
     elif given is None and stored is None:
         raise _invalid("the thread has no state to continue from, and there is no input")
     require_values(graph, changes, stored)
@@ -177,6 +181,22 @@ def require_values(graph: Any, changes: Iterable[Any], stored: CheckpointTuple |
             except Exception as error:
                 what = f"the state of the graph does not take this {key[:60]} ({type(error).__name__})"
                 raise _invalid(what) from error
+
+
+def _require_fields(changes: Iterable[Any]) -> None:
+    """Raise InvalidInputError for an update of what LangGraph itself keeps beside the state."""
+    for key in (key for change in changes for key in as_object(change)):
+        if key.startswith("__") and key != _ROOT:
+            what = f"the command updates {key[:40]}, which is no field of the state"
+            raise _invalid(what)
+
+
+def _require_steps(graph: Any, steps: Iterable[SendBody | str]) -> None:
+    """Raise InvalidInputError for steps to what is no node; one to the end adds nothing to do, as for LangGraph."""
+    nodes = [step if isinstance(step, str) else step.node for step in steps if step != END]
+    require_nodes(graph, nodes)
+    if START in nodes:
+        raise _invalid("the command goes to the start; give an input instead")
 
 
 def require_nodes(graph: Any, nodes: Iterable[str]) -> None:
