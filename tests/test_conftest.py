@@ -94,7 +94,7 @@ class TestTimeLimit:
             [sys.executable, *command],
             check=False,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
             capture_output=True,
             text=True,
             timeout=50,
