@@ -208,7 +208,7 @@ def ttl_of(minutes: Any) -> timedelta | None:
         said = f"{minutes}"
     else:
         said = type(cast("object", minutes)).__name__
-    msg = f"ttl must be a positive number of minutes, or None for no expiry, got {said}."
+    msg = f"ttl must be a positive number of minutes, a thousand years at most, or None for no expiry, got {said}."
     raise InvalidInputError(msg)
 
 
