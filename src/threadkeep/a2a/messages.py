@@ -10,12 +10,11 @@ from typing import Any, Final
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import Message
 from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InternalError, InvalidParamsError
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, as_object
+from threadkeep.gateway.bodies import ID_CHARACTERS, MESSAGE_CHARACTERS, as_object
 from threadkeep.gateway.operations import OPERATIONS, PROPOSE_FORGETTING, Caller, Operation
 from threadkeep.gateway.public_errors import TOO_MANY, public_error
-from threadkeep.gateway.routers.chat import MESSAGE_CHARACTERS
 
 SKILL: Final = "skill"
 """The field of a data part that names the skill; ``arguments`` has what it takes."""
@@ -48,11 +47,15 @@ def read_message(message: Message) -> tuple[str | None, Any]:
     """Return the skill that *message* calls, with its arguments; ``None``, with the text of a turn, or with an answer.
 
     Raises:
-        A2AError: It holds bytes or addresses, is empty, too long, or mixes texts and data.
+        A2AError: It holds bytes or addresses, is empty, too long, no JSON, or mixes texts and data.
     """
     if any(len(one) > ID_CHARACTERS or "\x00" in one for one in (message.context_id, message.task_id)):
         msg = f"An id has at most {ID_CHARACTERS:,} characters, and no NUL."
         raise InvalidParamsError(msg)
+    try:
+        parts: Any = MessageToDict(message).get("parts")
+    except SerializeToJsonError as error:  # data or metadata; their text would name what the SDK does with them
+        raise InvalidParamsError("A message holds JSON: its numbers are finite.") from error
     kinds = {part.WhichOneof("content") for part in message.parts}
     if kinds == {"text"}:
         text = "\n\n".join(part.text for part in message.parts)
@@ -64,7 +67,7 @@ def read_message(message: Message) -> tuple[str | None, Any]:
         raise ContentTypeNotSupportedError("A message holds text parts, or one data part; bytes and URLs are refused.")
     if len(message.parts) != 1:
         raise InvalidParamsError("A message holds one data part at most.")
-    data: Any = MessageToDict(message.parts[0].data)
+    data: Any = parts[0]["data"]
     if message.task_id:
         return None, data
     name = as_object(data).get(SKILL)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Why
 
 TEXT_CHARACTERS: Final = 8_000
+MESSAGE_CHARACTERS: Final = 64_000
 ID_CHARACTERS: Final = 1_000
 
 Kind = Annotated[

@@ -14,7 +14,7 @@ from starlette.datastructures import FormData
 from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from typing_extensions import override
 
-from threadkeep.gateway.bodies import ID_CHARACTERS, NewId, RequestBody, refuse_nul
+from threadkeep.gateway.bodies import ID_CHARACTERS, MESSAGE_CHARACTERS, NewId, RequestBody, refuse_nul
 from threadkeep.gateway.event_buffer import MAX_BYTES
 from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, body_key, request_key
@@ -31,7 +31,6 @@ from threadkeep.ids import new_id
 
 router = APIRouter(tags=["chat"])
 
-MESSAGE_CHARACTERS = 64_000
 CHECKPOINT_CHARACTERS = 100
 FORM_BYTES: Final = MAX_FILES * MAX_FILE_BYTES + 1_000_000
 _FIELDS: Final = 10
