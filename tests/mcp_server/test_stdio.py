@@ -123,7 +123,11 @@ class TestConfirmation:
 class TestProcess:
     def test_invalid_lines_do_not_end_it(self, tmp_path: Path):
         """It answers the next request, writes nothing but messages, and ends with its input."""
-        lines = ["", "{", "null", "[]", '{"jsonrpc": "2.0"}', "\ufffd" * 10, "[" * 1_000, "x" * 1_000_000]
+        half = [
+            json.dumps({"jsonrpc": "2.0", "id": one, "method": "prompts/get", "params": {"name": "\ud83d"}})
+            for one in (None, "\ud83d", 3)
+        ]
+        lines = ["", "{", "null", "[]", '{"jsonrpc": "2.0"}', "\ufffd" * 10, "[" * 1_000, "x" * 1_000_000, *half]
         requests = [
             {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
             | {"params": {"protocolVersion": "1", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}},
@@ -143,6 +147,7 @@ class TestProcess:
             assert process.wait(30) == 0
 
         assert answers[0]["result"]["protocolVersion"] == types.LATEST_PROTOCOL_VERSION
+        assert [one["error"]["code"] for one in answers if one.get("id") == 3] == [types.PARSE_ERROR]
         assert answers[-1]["result"] == {}
 
     @pytest.mark.parametrize(("missing", "expected"), [("mcp", 'pip install "threadkeep[mcp]"'), ("fastapi", "")])

@@ -200,6 +200,25 @@ class TestTexts:
         assert code == "input_invalid"
         assert f"{field} must not contain NUL characters." in text
 
+    @pytest.mark.parametrize(
+        ("question", "detail"),
+        [("a\x00b", "must not contain NUL"), ("", "needs 1 or more"), ("x" * 64_001, "may have at most 64000")],
+    )
+    async def test_a_question_of_the_prompt(self, gateway: GatewayWorld, question: str, detail: str):
+        async with session(gateway) as client:
+            with pytest.raises(McpError, match=f"question {detail}") as refused:
+                await client.get_prompt("recall", {"question": question})
+
+        assert (refused.value.error.code, refused.value.error.data) == (types.INVALID_PARAMS, {"code": "input_invalid"})
+
+    @pytest.mark.parametrize("memory_id", ["%00", "x" * 20_000])
+    async def test_the_address_of_a_memory(self, gateway: GatewayWorld, memory_id: str):
+        async with session(gateway) as client:
+            with pytest.raises(McpError, match="memory_id m") as refused:
+                await client.read_resource(AnyUrl(f"memory://{memory_id}"))
+
+        assert refused.value.error.code == types.INVALID_PARAMS
+
 
 class TestTwoUsers:
     async def test_they_are_apart(self, gateway: GatewayWorld):

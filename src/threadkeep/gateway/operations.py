@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
@@ -16,6 +16,7 @@ from threadkeep import Source
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.bodies import (
     ID_CHARACTERS,
+    MESSAGE_CHARACTERS,
     Comment,
     DecidedBody,
     ForgottenBody,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.principals import Principal
 
+Arguments = TypeVar("Arguments", bound=BaseModel)
 Confirm: TypeAlias = Callable[["Proposal"], Awaitable[bool | None]]
 """Asks the user whether a change is right; ``None``: the user did not say."""
 
@@ -107,6 +109,16 @@ class MemoryArguments(RequestBody):
     """
 
     memory_id: _Id
+
+
+class QuestionArguments(RequestBody):
+    """What the prompt of MCP is for.
+
+    Attributes:
+        question: The question.
+    """
+
+    question: Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARACTERS), AfterValidator(refuse_nul)]
 
 
 class RememberArguments(RequestBody):
@@ -448,7 +460,7 @@ PROPOSE_FORGETTING: Final = Operation(
 """What a program does that may not remove a memory itself."""
 
 
-def parse_arguments(model: type[BaseModel], arguments: object) -> BaseModel:
+def parse_arguments(model: type[Arguments], arguments: object) -> Arguments:
     """Return *arguments* as an instance of *model*.
 
     Raises:

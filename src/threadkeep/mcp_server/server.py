@@ -14,7 +14,15 @@ from mcp.shared.exceptions import McpError
 import threadkeep
 from threadkeep.errors import MemoryNotFoundError
 from threadkeep.gateway.bodies import memory_body
-from threadkeep.gateway.operations import OPERATIONS, Caller, ListedBody, Operation
+from threadkeep.gateway.operations import (
+    OPERATIONS,
+    Caller,
+    ListedBody,
+    MemoryArguments,
+    Operation,
+    QuestionArguments,
+    parse_arguments,
+)
 from threadkeep.gateway.public_errors import NOT_FOUND, UNPROCESSABLE, PublicError, public_error
 from threadkeep.observability import log
 
@@ -176,11 +184,10 @@ class _Answers:
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
         """Return the prompt with what is recalled."""
-        question = (arguments or {}).get("question")
-        if name != _PROMPTS[0].name or not question:
-            message = "There is one prompt, recall, and it needs the argument question."
+        if name != _PROMPTS[0].name:
+            message = "There is one prompt, recall."
             raise McpError(types.ErrorData(code=types.INVALID_PARAMS, message=message))
-        return await self._answered(self._recall(question))
+        return await self._answered(self._recall(arguments or {}))
 
     async def _read(self, uri: str) -> list[ReadResourceContents]:
         caller = self._caller()
@@ -195,12 +202,14 @@ class _Answers:
         if not uri.startswith(_SCHEME):
             msg = "There is no such resource."
             raise MemoryNotFoundError(msg)
-        memory = memory_body(await memories.require(unquote(uri.removeprefix(_SCHEME))))
+        named = parse_arguments(MemoryArguments, {"memory_id": unquote(uri.removeprefix(_SCHEME))})
+        memory = memory_body(await memories.require(named.memory_id))
         return [ReadResourceContents(memory.model_dump_json(), "application/json")]
 
-    async def _recall(self, question: str) -> types.GetPromptResult:
+    async def _recall(self, arguments: dict[str, str]) -> types.GetPromptResult:
         caller = self._caller()
         caller.principal.require("memory:read")
+        question = parse_arguments(QuestionArguments, arguments).question
         recalled = await caller.tk.recall(question)
         text = f"{recalled.text}\n\n{question}" if recalled.text else question
         message = types.PromptMessage(role="user", content=_text(text))
