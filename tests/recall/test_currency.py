@@ -78,6 +78,10 @@ class TestPairs:
             ("I live in Rome.", "My cousin has just moved to Berlin."),
             ("My colleague Anna leads the audit.", "My colleague Ben leads the migration."),
             ("Staging is in Dublin.", "Production is in London."),
+            ("Meeting room 12 is called Mars.", "Meeting room 14 is called Venus."),
+            ("Server web-1 runs Debian 11.", "Server web-2 runs Debian 12."),
+            ("Invoice 114 was paid by card.", "Invoice 115 was paid in cash."),
+            ("Our plan A costs 10 euros a month.", "Our plan B costs 25 euros a month."),
         ],
     )
     def test_idea_and_statement_about_another_replace_nothing(self, older: str, newer: str):
@@ -92,6 +96,9 @@ class TestPairs:
             ("My colleague Anna leads the audit.", "My colleague Ben leads the audit instead of Anna."),
             ("Anna is on call on weekdays.", "Ben is on call on weekdays."),
             ("The office is in Delft.", "The office is in Breda."),
+            ("Server web-1 runs Debian 11.", "Server web-1 runs Debian 12."),
+            ("Room 12 is our office.", "Room 14 is our office."),
+            ("The rent costs 940 euros warm.", "The rent costs 1010 euros cold."),
         ],
     )
     def test_decision_and_new_holder_replace(self, older: str, newer: str):

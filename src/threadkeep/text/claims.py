@@ -401,6 +401,10 @@ _HEAD: Final = 4
 _ABOUT_A_THING: Final = re.compile(
     r"(?i)^(?:(?:the|my|our)\ )?(?P<subject>[^,.;:!?]{2,40}?)\ (?P<verb>is|are|runs?|lives?|sits?|uses?|has|costs?|starts?|begins?|ends?|leaves?|opens?|closes?|works?)\ (?P<value>.+)$"
 )
+_NUMBERED: Final = re.compile(
+    r"^(?P<noun>(?:[^\W\d_]+ ){0,3}?(?P<last>[^\W\d_]+))[ -](?P<label>\d+|[A-HJ-Z]) (?P<verb>is|are|was|were|has|needs|runs|uses|costs|starts|ends|leaves|opens|closes|belongs|ist|hat|heißt|kostet|est|coûte|es|cuesta|é|custa|è|costa) (?P<value>.+)$"
+)
+"""A thing with its number or letter, and what is said of it: ``Meeting room 12 is called Mars.``"""
 _NO_THING: Final = words("i we he she it they you this that these those there here who which what")
 
 
@@ -427,7 +431,7 @@ def both_hold(newer: str, older: str) -> bool:
         other = new.relative_names.get(relative, name)
         if other != name and relative not in _ONLY_ONE and name.casefold() not in new.words:
             return True
-    return not is_change and _are_different_things(newer, older)
+    return not is_change and (_are_different_things(newer, older) or _are_numbered_apart(newer, older))
 
 
 _BEFORE_A_NAME: Final = words(
@@ -472,6 +476,19 @@ def _are_different_things(newer: str, older: str) -> bool:
     value, other_value = (_content(found["value"]) for found in (new, old))
     if not subject or not other or subject & (other | other_value) or other & value:
         return False
+    return bool(value - other_value and other_value - value)
+
+
+def _are_numbered_apart(newer: str, older: str) -> bool:
+    """Return whether two statements say different values of things that differ in their number or letter."""
+    new, old = _NUMBERED.match(straight(newer)), _NUMBERED.match(straight(older))
+    if not new or not old or new["label"] == old["label"] or new["last"].casefold() in _FUNCTION:
+        return False
+    if any(new[part].casefold() != old[part].casefold() for part in ("noun", "verb")):
+        return False
+    if new["noun"].split(" ")[0].casefold() in _SPEAKER:
+        return False
+    value, other_value = (frozenset(map(str.casefold, _WORD.findall(found["value"]))) for found in (new, old))
     return bool(value - other_value and other_value - value)
 
 
