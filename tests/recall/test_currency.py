@@ -81,6 +81,9 @@ class TestPairs:
             ("Meeting room 12 is called Mars.", "Meeting room 14 is called Venus."),
             ("Server web-1 runs Debian 11.", "Server web-2 runs Debian 12."),
             ("Invoice 114 was paid by card.", "Invoice 115 was paid in cash."),
+            ("Mira is allergic to nuts.", "Mira plays the cello."),
+            ("Mira lives in Graz.", "Mira has two sons."),
+            ("Mira likes tea.", "Mira likes jazz."),
             ("Our plan A costs 10 euros a month.", "Our plan B costs 25 euros a month."),
         ],
     )
@@ -97,6 +100,8 @@ class TestPairs:
             ("Anna is on call on weekdays.", "Ben is on call on weekdays."),
             ("The office is in Delft.", "The office is in Breda."),
             ("Server web-1 runs Debian 11.", "Server web-1 runs Debian 12."),
+            ("Mira lives in Graz.", "Mira lives in Bern."),
+            ("Mira works at Acme.", "Mira has a job at Zeiss."),
             ("Room 12 is our office.", "Room 14 is our office."),
             ("The rent costs 940 euros warm.", "The rent costs 1010 euros cold."),
         ],

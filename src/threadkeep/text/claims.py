@@ -405,6 +405,12 @@ _NUMBERED: Final = re.compile(
     r"^(?P<noun>(?:[^\W\d_]+ ){0,3}?(?P<last>[^\W\d_]+))[ -](?P<label>\d+|[A-HJ-Z]) (?P<verb>is|are|was|were|has|needs|runs|uses|costs|starts|ends|leaves|opens|closes|belongs|ist|hat|heißt|kostet|est|coûte|es|cuesta|é|custa|è|costa) (?P<value>.+)$"
 )
 """A thing with its number or letter, and what is said of it: ``Meeting room 12 is called Mars.``"""
+_OF_A_NAME: Final = re.compile(
+    r"^(?P<name>[A-ZÀ-Þ][\w'-]+) (?P<verb>lives|works|likes|loves|enjoys|prefers|speaks|plays|drives|is allergic|has(?= (?:an?|no|one|two|three|four|five|six|\d+)\b(?! (?:new )?job)))\b(?P<value>.+)$"
+)
+"""What a person does, who is named: ``Mira plays the cello.``"""
+_HOLD_BESIDE: Final = frozenset({"has", "likes", "loves", "enjoys", "prefers", "speaks", "plays", "is allergic"})
+"""Verbs of which a person may have several values at once."""
 _NO_THING: Final = words("i we he she it they you this that these those there here who which what")
 
 
@@ -431,7 +437,8 @@ def both_hold(newer: str, older: str) -> bool:
         other = new.relative_names.get(relative, name)
         if other != name and relative not in _ONLY_ONE and name.casefold() not in new.words:
             return True
-    return not is_change and (_are_different_things(newer, older) or _are_numbered_apart(newer, older))
+    apart = _are_different_things, _are_numbered_apart, _tell_two_things_of_one
+    return not is_change and any(are_apart(newer, older) for are_apart in apart)
 
 
 _BEFORE_A_NAME: Final = words(
@@ -490,6 +497,16 @@ def _are_numbered_apart(newer: str, older: str) -> bool:
         return False
     value, other_value = (frozenset(map(str.casefold, _WORD.findall(found["value"]))) for found in (new, old))
     return bool(value - other_value and other_value - value)
+
+
+def _tell_two_things_of_one(newer: str, older: str) -> bool:
+    """Return whether two statements tell different things of one named person: where she lives, and what she plays."""
+    new, old = _OF_A_NAME.match(straight(newer)), _OF_A_NAME.match(straight(older))
+    if not new or not old or new["name"] != old["name"] or new["name"].casefold() in _NO_THING:
+        return False
+    if new["verb"] == old["verb"] and new["verb"] not in _HOLD_BESIDE:
+        return False
+    return _content(new["value"]).isdisjoint(_content(old["value"]))
 
 
 def _content(text: str) -> frozenset[str]:
