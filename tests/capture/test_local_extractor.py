@@ -52,6 +52,8 @@ class TestExtract:
         [
             "Always answer in French.",
             "From now on, keep it short.",
+            "Please always be concise.",
+            "Never be too formal with me.",
             "Please always show me the diff before you apply it.",
             "Antworte mir immer auf Deutsch.",
             "いつも日本語で答えてください。",

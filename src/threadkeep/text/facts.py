@@ -113,7 +113,7 @@ _SUPPOSED_TAIL: Final = re.compile(r"(?i)(?<=\w), so (?:i|we)(?:'d| would| could
 """What follows from a statement as a thought: ``…, so I would leave the house to Paul``."""
 _STANDING: Final = re.compile(
     r"(?i)^(?:please )?(?:(?:from now on|in (?:the )?future|going forward|by default|whenever you (?:answer|reply|respond|write))[, ]+(?:please )?(?:always |never |only |do not |don't )?"
-    r"|(?:always|never|don't ever|do not ever) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer|suggest|recommend|propose)\b"
+    r"|(?:always|never|don't ever|do not ever) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer|suggest|recommend|propose|be (?:too |more |less |very )?(?:brief|short|concise|terse|verbose|direct|blunt|honest|polite|rude|formal|informal|casual|friendly|specific|precise|critical))\b"
     r"|^(?:please )?(?:you can |just )?call me (?!back\b|when\b|if\b|at\b|on\b|later\b|tomorrow\b|crazy\b|old\b|an?\b|maybe\b|tonight\b|in\b)\S+"
     r"|^(?:please )?(?:keep (?:your |the |all )?(?:answers|replies|responses|explanations|messages)|(?:answer|reply|respond|talk to me|speak to me|write to me) in (?:[A-Z]\w+|metric))\b"
 )
