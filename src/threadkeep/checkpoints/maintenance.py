@@ -316,6 +316,11 @@ class Maintenance:
             return None
         return head.lease.run
 
+    async def last_checkpoint(self, thread_id: str, token: str) -> str | None:
+        """Return the newest checkpoint of the root graph that a run wrote; ``None``: the thread keeps none of it."""
+        stored = await self._thread(thread_id).load_all("")
+        return next((one.place.checkpoint_id for one in stored if one.item.value.get("run") == token), None)
+
     async def end_run(self, thread_id: str, token: str, *, undo: bool) -> bool:
         """Take the lease on a thread from a run, which cannot write any more; one that waits for it stops to wait.
 

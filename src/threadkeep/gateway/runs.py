@@ -62,6 +62,9 @@ KEPT_RUNS: Final = 10_000
 _POLL_SECONDS: Final = 1.0
 """How often another process is asked whether it is at work on a run."""
 
+_FREE_POLLS: Final = 3
+"""A run that waits takes a free thread at once: so often in a row the thread is free only if the run waits no more."""
+
 CALL_BYTES: Final = 1024 * 1024
 """How much of a run of LangGraph's API is kept for its clients: an event may hold the whole state of the thread."""
 
@@ -330,6 +333,13 @@ class RunRegistry:
             return True
         return thread_id is not None and await self.view.leaseholder(owner, thread_id) == token_of_run(run_id)
 
+    async def _is_over(self, run: RunElsewhere) -> bool:
+        """Return whether a run of another process has written and has its thread no longer; ``False``: it may wait."""
+        place, token = (run.owner, run.thread_id), token_of_run(run.run_id)
+        if await self.view.leaseholder(*place) == token or await self.view.last_checkpoint(*place, token) is None:
+            return False
+        return await self.view.leaseholder(*place) != token  # it may have begun in between
+
     async def follow(
         self,
         run: AnyRun,
@@ -344,7 +354,10 @@ class RunRegistry:
         default ``reset``, with the messages of the thread. With *waits*, those of another process are so at its end.
         """
         if isinstance(run, RunElsewhere):
-            while waits and await self.is_at_work(run.owner, run.run_id):
+            free = 0
+            while waits and free < _FREE_POLLS and not await self._is_over(run):
+                holder = await self.view.leaseholder(run.owner, run.thread_id)
+                free = free + 1 if holder is None else 0
                 yield HEARTBEAT
                 await asyncio.sleep(_POLL_SECONDS)
             yield await (reset(0) if reset else self._reset(run, 0))

@@ -232,6 +232,11 @@ class PerRunOwnerView:
         saver = self._scoped_saver(owner)
         return await saver.run(saver.maintenance.leaseholder(thread_id))
 
+    async def last_checkpoint(self, owner: Owner, thread_id: str, run_name: str) -> str | None:
+        """Return the newest checkpoint that a run wrote; ``None``: it wrote none yet, or was undone."""
+        saver = self._scoped_saver(owner)
+        return await saver.run(saver.maintenance.last_checkpoint(thread_id, run_name))
+
     async def end_run(self, owner: Owner, thread_id: str, run_name: str, *, undo: bool = False) -> bool:
         """Stop a run of any process: it cannot write any more, and waits for its thread no longer.
 

@@ -302,6 +302,27 @@ class TestOtherProcesses:
         assert json.loads(answers["join"][1])["messages"][0]["content"] == "hang"
         assert [kind for kind, _ in decode_events(answers["stream"][1])] == ["values", "end"]
 
+    async def test_a_run_that_waits_and_one_that_is_stopped(self, open_gateway: Open, tmp_path: Any):
+        """Joined elsewhere, the one answers after its turn, and the other with an error."""
+        url = f"sqlite:///{tmp_path / 'shared.db'}"
+        first, second = (open_gateway(url=url, graph=served_graph) for _ in range(2))
+        async with sdk(first) as begun, sdk(second) as other:
+            thread_id = await new_thread(begun)
+            hung, run_id = await hanging(begun, thread_id)
+            queued = await begun.runs.create(thread_id, "agent", input=say("queued"))
+            async with other.http.client.stream("GET", f"/threads/{thread_id}/runs/{queued['run_id']}/join") as answer:
+                chunks = answer.aiter_raw()
+                before = await anext(chunks)
+                await begun.runs.wait(thread_id, "agent", input=say("x"), multitask_strategy="interrupt")
+                values = json.loads(b"".join([chunk async for chunk in chunks]))
+            stopped = await other.runs.join(thread_id, run_id)
+            parts = await events_of(other.runs.join_stream(thread_id, run_id))
+            await hung.aclose()
+
+        assert before == b"\n"
+        assert values["messages"][-1]["content"] == "you said queued"
+        assert stopped["__error__"]["error"] == parts[-1].data["error"] == "run_cancelled"
+
 
 class TestMemory:
     async def test_what_is_said_here_is_known_in_chat(self, open_gateway: Open):

@@ -22,7 +22,14 @@ from threadkeep.gateway.langgraph_api.assistants import graph_metadata, require_
 from threadkeep.gateway.langgraph_api.calls import GraphRunBody, graph_call
 from threadkeep.gateway.langgraph_api.events import STATUSES, GraphEvents, error_body
 from threadkeep.gateway.langgraph_api.states import Names, Offset, Page, answer, selected
-from threadkeep.gateway.run_models import AnyRun, ChatRun, RunElsewhere, TurnRequest, event_number
+from threadkeep.gateway.run_models import (
+    AnyRun,
+    ChatRun,
+    RunElsewhere,
+    TurnRequest,
+    event_number,
+    token_of_run,
+)
 from threadkeep.ids import new_id
 from threadkeep.models.langchain import question_and_messages
 
@@ -157,9 +164,13 @@ def _events(
     """Return the response that sends the events of *run*; the state is in place of those that are not kept."""
 
     async def newest(number: int) -> bytes:
-        event_id, state = f"{run.run_id}:{number}", await user.state(run.thread_id)
-        end = encode_event(event_id, "end", {"run_id": run.run_id}) if isinstance(run, RunElsewhere) else b""
-        return encode_event(event_id, "values", state.values) + end
+        event_id = f"{run.run_id}:{number}"
+        if isinstance(run, ChatRun):
+            return encode_event(event_id, "values", (await user.state(run.thread_id)).values)
+        values = await _values_elsewhere(user, run)
+        if error := as_object(values).get("__error__"):
+            return encode_event(event_id, "error", error)
+        return encode_event(event_id, "values", values) + encode_event(event_id, "end", {"run_id": run.run_id})
 
     through = partial(_only, modes=modes) if modes else None
     return user.follow(run, after, reset=newest, waits=True, through=through, **options)
@@ -184,7 +195,7 @@ def _result(user: ChatUser, run: AnyRun) -> Response:
         async for chunk in chunks:
             if chunk == HEARTBEAT:
                 yield b"\n"
-        values = _values(run) if isinstance(run, ChatRun) else (await user.state(run.thread_id)).values
+        values = _values(run) if isinstance(run, ChatRun) else await _values_elsewhere(user, run)
         yield encode_json(values).encode()
 
     after = run.buffer.last if isinstance(run, ChatRun) else 0
@@ -203,6 +214,18 @@ def _values(run: ChatRun) -> Any:
     if run.events.interrupts and isinstance(values, dict | None):
         return {"__interrupt__": run.events.interrupts, **fields}
     return values
+
+
+async def _values_elsewhere(user: ChatUser, run: RunElsewhere) -> Any:
+    """Return what a client gets that waits for the end of a run of another process: by what its thread keeps of it."""
+    last = await user.runs.view.last_checkpoint(user.owner, run.thread_id, token_of_run(run.run_id))
+    state = await user.state(run.thread_id)
+    moved_on = as_object(as_object(state.config).get("configurable")).get("checkpoint_id") != last
+    if last is not None and moved_on:
+        state = await user.state(run.thread_id, checkpoint_id=last)
+    if last is None or (moved_on and state.next and not state.interrupts):
+        return {"__error__": error_body(RunCancelledError(_STOPPED))}
+    return state.values
 
 
 async def _run(user: ChatUser, run: AnyRun) -> dict[str, Any]:
