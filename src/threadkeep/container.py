@@ -69,6 +69,9 @@ NOTICE_EVERY: Final = timedelta(seconds=5)
 LOADING_SECONDS: Final = 30.0
 """How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
 
+ASKING: Final = timedelta(seconds=5)
+"""How long a turn waits for the first answer of a model that is loaded, or on a server, beside the recall's timeout."""
+
 SETTLE_SECONDS: Final = 1.0
 """How long closing waits until the last uses of memories are written."""
 
@@ -279,13 +282,18 @@ class Container:
             return False
         return services.opt_outs.holds(owner, thread_id)
 
-    async def warm(self, budget: TimeoutBudget | None = None) -> tuple[str, ...]:
-        """Load the embedder; return the missing parts. Runs in the event loop."""
+    async def warm(self, budget: TimeoutBudget | None = None, *, timeout: timedelta | None = None) -> tuple[str, ...]:
+        """Load the embedder; return the missing parts. Runs in the event loop.
+
+        Args:
+            budget: Limits how long it is waited for; ``None``: until it is loaded.
+            timeout: Replaces the timeout of *budget*.
+        """
         if self.embedder is None:
             return (EMBEDDER,)
         loaded = self.embedder.ready()
         try:
-            await (budget.wait(loaded) if budget else loaded)
+            await (budget.wait(loaded, timeout=timeout) if budget else loaded)
         except (EmbedderUnavailableError, TimeoutError) as error:
             self.telemetry.degraded(EMBEDDER, error)
             return (EMBEDDER,)
@@ -347,10 +355,11 @@ class Container:
         if services.opt_outs.holds(request.owner, request.thread_id):
             return Recall()
         if not self.embedder_seen:
-            await self.warm(self.loading_budget)
+            remote = self.embedder is not None and self.embedder.remote
+            await self.warm(self.loading_budget, timeout=ASKING if remote else None)
         if services.recalls.needs_loading(request):
             with suppress(TimeoutError):  # it goes on, and this turn has no profile
-                await self.loading_budget.wait(services.recalls.load())
+                await self.loading_budget.wait(services.recalls.load(), timeout=ASKING)
         with self.timeout_budget.for_recall(request.timeout) as (request.timeout, request.limit):
             return await services.recalls.run(request)
 

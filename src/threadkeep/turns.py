@@ -230,6 +230,8 @@ class TurnOperations:
     async def drain(self, *, timeout: timedelta = SETTLE) -> bool:
         """Learn from every recorded turn that waits, *timeout* at most.
 
+        A turn of an agent is learnt when its run is over: in the middle of its own stream this waits in vain.
+
         Returns:
             Whether no turn is left; those that failed are tried again later.
         """

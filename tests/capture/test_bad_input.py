@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import threadkeep
+from threadkeep.container import LOADING_SECONDS
 from threadkeep.memories.models import NewMemory
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
@@ -207,7 +208,10 @@ class TestEmbedder:
             await tk.memories.remember(KNOWN)
             embedder.fault = fault
 
-            recall = await tk.recall(QUESTION)
+            async with asyncio.timeout(
+                LOADING_SECONDS / 2
+            ):  # this model is loaded: the first recall waits for no other
+                recall = await tk.recall(QUESTION)
 
             embedder.released.set()
         assert KNOWN in recall.text or recall.degraded == ("timeout",)

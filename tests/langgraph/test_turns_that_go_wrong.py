@@ -40,7 +40,7 @@ def said(text: str, message_id: str | None = None) -> dict[str, Any]:
 
 
 def facts(tk: threadkeep.Threadkeep) -> list[str]:
-    tk.sync.drain()
+    assert tk.sync.drain()
     return sorted(memory.text for memory in tk.sync.memories.list(owner=ANA, kind="semantic"))
 
 

@@ -13,6 +13,7 @@ import threadkeep
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
+from threadkeep.settings import Settings
 from threadkeep.storage.interface import Batch, Put
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
@@ -77,8 +78,8 @@ class TestEmbed:
 
     async def test_recall_gives_a_block_by_words_within_its_own_timeout(self) -> None:
         """The embedder's own timeout is far longer than that of a recall."""
-        embedder = LaterStuckEmbedder()
-        async with threadkeep.open("memory://", embedder=embedder) as tk:
+        embedder, settings = LaterStuckEmbedder(), Settings.load(recall_timeout_ms="1000")
+        async with threadkeep.open("memory://", embedder=embedder, settings=settings) as tk:
             await tk.memories.remember("The boat is moored in Trieste.", owner="ana")
             embedder.stuck = True
 

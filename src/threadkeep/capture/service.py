@@ -223,6 +223,7 @@ class CaptureService:
                 if until is not None and len(turn_ids) <= MAX_TAKEN:
                     hold.claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
                     wake = partial(self._queue.add, hold.claim)
+                hold.goes_on = True
                 newest = tuple({turns[-1].turn_id}.intersection(turn_ids))
                 (later or _wake_now)(partial(self._queue.release, hold, wake), newest)
         return Receipt("queued", turn_ids)

@@ -177,14 +177,17 @@ Learn = Callable[[Ref, Owner, str | None], Awaitable[bool]]
 class TurnHold:
     """Keeps this process from learning from a thread while a run that records a turn of it goes on.
 
-    It ends when it is released, or when nothing refers to it any more: the run was dropped without an end.
+    Once it goes on, it ends when it is released, or when nothing refers to it any more: the run was dropped without an
+    end.
 
     Attributes:
         key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.
+        goes_on: Whether the run has turns that are learnt from at its end.
         claim: The turns, if they were recorded with this worker's lease; other processes leave them alone meanwhile.
     """
 
     key: str
+    goes_on: bool = False
     claim: TurnClaim | None = None
 
 
@@ -244,17 +247,20 @@ class Queue:
 
     @contextmanager
     def hold(self, owner: Owner, thread_id: ThreadId | None) -> Generator[TurnHold]:
-        """Learn from no turn of a thread until what this yields is released, or is referred to no more.
+        """Learn from no turn of a thread in the block; after it, as long as what it yields says.
 
-        It ends if the block fails, too: the error would refer to it.
+        The block may end early or fail, and an error may refer to the hold for long: that does not keep it.
         """
         hold = TurnHold(key_of(owner, thread_id))
         self._holds.add(hold)
         try:
             yield hold
         except BaseException:
-            self._holds.discard(hold)
+            hold.goes_on = False
             raise
+        finally:
+            if not hold.goes_on:
+                self._holds.discard(hold)
 
     def release(self, hold: TurnHold, wake: Callable[[], object]) -> None:
         """End *hold*, and call *wake*, which says that its turns wait."""

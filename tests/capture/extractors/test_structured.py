@@ -156,15 +156,13 @@ class TestLearn:
 class TestStream:
     @pytest.mark.parametrize("mode", ["messages", "values", "updates", "custom"])
     async def test_nothing_of_it_reaches_the_users_stream(self, mode: str):
-        """Though the first turn, which starts the worker, is still streaming."""
+        """Neither while the turn that is learnt from still streams, nor after it."""
         helper = ScriptedModel(replies=[reply("User's team deploys with ArgoCD on prod-west.")])
         async with opened(helper) as tk:
             agent = create_agent(ScriptedModel(replies=["Done."]), [], middleware=[tk.middleware()])
-            shown: list[str] = []
             config = tk.config(user_id=ANA, thread_id="t1")
-            async for event in agent.astream({"messages": [("user", SAID)]}, config, stream_mode=mode):
-                shown.append(str(event))
-                await tk.drain()
+            stream = agent.astream({"messages": [("user", SAID)]}, config, stream_mode=mode)
+            shown = [str(event) async for event in stream]
 
             await tk.drain()
 
