@@ -226,7 +226,8 @@ def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None, *, shared: b
     ref = _ref(op.namespace, op.key, owner, shared=shared)
     if op.value is None:
         return ItemWrite(ref, None)
-    require_some(ref.namespace)
+    if not ref.namespace:
+        raise _empty_namespace()
     value = json_copy(op.value)
     ttl = ttl_of(op.ttl)
     paths, pinned = searchable_paths(ref.namespace, ref.key, value)
@@ -303,11 +304,8 @@ def labels_of(namespace: Any) -> Namespace:
     return cast("Namespace", namespace)
 
 
-def require_some(labels: Namespace) -> None:
-    """Let *labels* pass only where there are any: nothing is written to the empty namespace."""
-    if not labels:
-        msg = "The namespace is empty; give at least one label."
-        raise InvalidNamespaceError(msg)
+def _empty_namespace() -> InvalidNamespaceError:
+    return InvalidNamespaceError("The namespace is empty; give at least one label.")
 
 
 def writable(namespace: Any) -> Namespace:
@@ -319,7 +317,8 @@ def writable(namespace: Any) -> Namespace:
         InvalidNamespaceError: It is empty, or its root label is LangGraph's own.
     """
     labels = labels_of(namespace)
-    require_some(labels)
+    if not labels:
+        raise _empty_namespace()
     if labels[0] == RESERVED_ROOT:
         msg = f"The root label {RESERVED_ROOT!r} belongs to LangGraph itself; choose another."
         raise InvalidNamespaceError(msg)

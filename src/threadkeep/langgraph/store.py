@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from langgraph.store.base import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.services import Services
     from threadkeep.storage.interface import Item as StoredItem
+    from threadkeep.storage.interface import Position
 
 
 class AwaitableCount(int):
@@ -409,24 +411,21 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return self.ttl_config.get("refresh_on_read", True) if self.ttl_config else True
 
 
-def _require_wanted(services: Services, writes: Iterable[ItemWrite]) -> None:
+def _require_wanted(services: Services, write: ItemWrite) -> None:
     """Refuse to put a memory or a summary of an owner who has opted out; deletes and other items are as usual."""
-    for write in writes:
-        if write.value is None or write.ref.partition.kind != "owner":
-            continue
-        owner = owner_in(write.ref.namespace)
-        if owner is not None and is_changed(Put(write.ref.namespace, write.ref.key, write.value)):
-            services.opt_outs.require_wanted(owner)
+    owner = None if write.value is None else owner_in(write.ref.namespace)
+    if owner is not None and is_changed(Put(write.ref.namespace, write.ref.key, write.value or {})):
+        services.opt_outs.require_wanted(owner)
 
 
 async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[Batch]:
     """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
-    _require_wanted(services, writes.values())
     texts: dict[Ref, list[str]] = {}
     row_of: dict[str, int] = {}
     owned: dict[Partition, None] = {}
     for ref, write in writes.items():
         if ref.partition.kind == "owner":
+            _require_wanted(services, write)
             owned[ref.partition] = None
         if write.value is not None and write.index:
             texts[ref] = texts_of(write.value, write.index)
@@ -438,7 +437,7 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
         vectors, positions = await asyncio.gather(
             services.search.embed_put(list(row_of)), asyncio.gather(*map(services.storage.position, owned))
         )
-        epochs = {partition: at.epoch for partition, at in zip(owned, positions, strict=True)}
+        epochs = dict(zip(owned, map(attrgetter("epoch"), positions), strict=True))
     operations: dict[Partition, list[Operation]] = defaultdict(list)
     for ref, write in writes.items():
         operations[ref.partition].append(
@@ -460,14 +459,13 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
     return batches
 
 
-async def _committed(services: Services, batch: Batch) -> None:
+def _committed(services: Services, batch: Batch) -> Awaitable[Position]:
     """Commit *batch*; where it changes what is kept about an owner, with the audit entry that tells of it."""
     owned = batch.partition.kind == "owner" and any(map(is_changed, batch.operations))
     owner = owner_in(batch.operations[0].namespace) if owned else None
     if owner is not None:
-        await services.audited_writer.commit(owner, batch.operations, by="store", epoch=batch.epoch)
-    else:
-        await services.storage.commit(batch)
+        return services.audited_writer.commit(owner, batch.operations, by="store", epoch=batch.epoch)
+    return services.storage.commit(batch)
 
 
 def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Final
@@ -45,7 +46,8 @@ class VectorCache:
         """
         import numpy as np
 
-        vectors = {text: vector for text in set(texts) if (vector := self.get(text)) is not None}
+        with self._guard:
+            vectors = {text: entry[1] for text in set(texts) if (entry := self._vectors.get(text)) is not None}
         missing = list(filterfalse(vectors.__contains__, dict.fromkeys(texts)))
         if missing:
             vectors.update(zip(missing, await unknown(missing), strict=True))
@@ -57,7 +59,8 @@ class VectorCache:
         """Return the vectors of *texts* in their order; ``None`` without texts, or if one is not in the cache."""
         import numpy as np
 
-        vectors = [vector for text in texts if (vector := self.get(text)) is not None]
+        with self._guard:
+            vectors = [entry[1] for text in texts if (entry := self._vectors.get(text)) is not None]
         return np.stack(vectors) if 0 < len(vectors) == len(texts) else None
 
     def get(self, text: str) -> NDArray[np.float32] | None:
@@ -70,10 +73,8 @@ class VectorCache:
         """Add a copy of *vector*, and drop the least recently used ones until all fit."""
         if len(text) > self._max_characters:
             return
-        entry = (text, vector.copy())
-        with self._guard:
-            if _cost(entry) <= self._vectors.maxsize:
-                self._vectors[text] = entry
+        with self._guard, suppress(ValueError):  # it is larger than the cache
+            self._vectors[text] = (text, vector.copy())
 
     @property
     def bytes(self) -> int:
@@ -134,7 +135,7 @@ class Batches:
 
         No texts load the model and nothing more.
         """
-        by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]), reverse=True)
+        by_length = sorted(range(len(texts)), key=list(map(len, texts)).__getitem__, reverse=True)
         request = _Request(texts, by_length)
         with self._guard:
             self._waiting.append(request)
@@ -164,6 +165,9 @@ class Batches:
         without texts, which waits for loading, stands in the batch as place -1.
         """
         with self._guard:
+            if not self._waiting:
+                self._working = False
+                return []
             self._waiting = [request for request in self._waiting if not request.done.cancelled()]
             self._waiting.sort(key=lambda request: len(request.left))
             batch: list[tuple[_Request, int]] = []
@@ -182,12 +186,14 @@ class Batches:
             vectors = encode([request.texts[place] for request, place in batch])
             for (request, place), vector in zip(batch, vectors, strict=True):
                 request.vectors[place] = vector
+        complete: list[_Request] = []
         with self._guard:
-            complete = [request for request in self._waiting if len(request.vectors) == len(request.texts)]
-            self._waiting = [request for request in self._waiting if len(request.vectors) < len(request.texts)]
+            waiting, self._waiting = self._waiting, []
+            for request in waiting:
+                (complete if len(request.vectors) == len(request.texts) else self._waiting).append(request)
         for request in complete:
             if request.done.set_running_or_notify_cancel():
-                request.done.set_result([request.vectors[place] for place in range(len(request.texts))])
+                request.done.set_result(list(map(request.vectors.__getitem__, range(len(request.texts)))))
 
     def _fail(self, requests: set[_Request], error: Exception) -> None:
         with self._guard:
@@ -201,13 +207,9 @@ def _fitting(request: _Request, *, taken: int, longest: int) -> tuple[int, int]:
     """Return how many of the texts left fit beside those taken (at least one if none is), and the longest's tokens."""
     count = 0
     for place in reversed(request.left):
-        tokens = max(longest, _tokens_about(request.texts[place]))
+        tokens = max(longest, min(MAX_TOKENS, 2 + len(request.texts[place]) // CHARACTERS_PER_TOKEN))
         if taken + count and tokens * (taken + count + 1) > TOKENS_PER_BATCH:
             break
         longest = tokens
         count += 1
     return count, longest
-
-
-def _tokens_about(text: str) -> int:
-    return min(MAX_TOKENS, 2 + len(text) // CHARACTERS_PER_TOKEN)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -337,9 +337,9 @@ class Retriever:
             return None
         return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
 
-    async def embed_memories(self, texts: Sequence[str]) -> Embedding | None:
+    def embed_memories(self, texts: Sequence[str]) -> Coroutine[Any, Any, Embedding | None]:
         """Return what :meth:`embed_put` does, of memories with these *texts*."""
-        return await self.embed_put(list(map(text_to_embed, texts)))
+        return self.embed_put(list(map(text_to_embed, texts)))
 
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""

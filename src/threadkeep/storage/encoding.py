@@ -355,8 +355,7 @@ def json_copy(value: Any) -> dict[str, Any]:
 class _Copying:
     """One copy; counts its parts, so that a value that holds one list very often ends in a sentence."""
 
-    def __init__(self) -> None:
-        self._parts = 0
+    _parts = 0
 
     def of_object(self, value: Mapping[Any, Any], path: _Path) -> dict[str, Any]:
         copy: dict[str, Any] = {}
