@@ -321,11 +321,12 @@ class Learning:
 
         about = {USER: owner.user_id, TENANT: owner.tenant or None, THREAD: turn.thread_id}
         with span(LEARN, about, parent=record.trace):
-            left = await off_loop_if(is_long(turn), without_refused, turn.messages)
+            long = is_long(turn)
+            left = await off_loop_if(long, without_refused, turn.messages)
             wanted = turn if left is None else replace(turn, messages=left)
             found = await self._extracted(wanted, owner, extractor or self._extractor, epoch)
-            checked = await off_loop_if(is_long(turn), judged, found.candidates, wanted, redact=self._redact)
-            forgotten = () if turn.played else await off_loop_if(is_long(turn), topics_to_forget, turn)
+            checked = await off_loop_if(long, judged, found.candidates, wanted, redact=self._redact)
+            forgotten = () if turn.played else await off_loop_if(long, topics_to_forget, turn)
             extraction = replace(found, candidates=checked, forgotten=forgotten)
             try:
                 return await retry_conflicts(finish)

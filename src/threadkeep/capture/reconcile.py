@@ -329,6 +329,8 @@ def removals(
     memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rules, *, speaker: Speaker = "assistant"
 ) -> tuple[Propose, ...]:
     """Return what becomes of memories that an extractor, or the user, would have removed: it is proposed."""
+    if not memory_ids:
+        return ()
     by_id = {memory.memory_id: memory for memory in known if memory.status == "active"}
     waiting = {proposal.memory_id: proposal for proposal in rules.pending if proposal.action == "forget"}
     return tuple(

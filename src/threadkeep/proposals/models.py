@@ -375,7 +375,7 @@ def _ruled(rules: Mapping[Rule, Verdict], kind: Kind, speaker: Speaker) -> Verdi
     exact = rules.get((speaker, kind))
     if exact is not None:
         return exact
-    found = [rule for rule in (rules.get((speaker, None)), rules.get((None, kind))) if rule is not None]
+    found = rules.get((speaker, None)), rules.get((None, kind))
     strictest: Verdict | None = None
     for verdict in STRICTNESS:
         strictest = verdict if verdict in found else strictest

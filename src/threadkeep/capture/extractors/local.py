@@ -98,7 +98,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         )
         for place, (message, fact) in enumerate(facts)
     ]
-    rules = {fact.text for _, fact in facts if is_standing(fact.text)}
+    rules = {fact.text for (_, fact), one in zip(facts, kept, strict=True) if one.kind == "procedural"}
     users = [
         (message, sentence)
         for message, sentence in own
