@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from threadkeep.capture.models import ImportedTurns, QueuedTurn, Receipt
 from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
-from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
-from threadkeep.capture.turn_writes import NewestTurn, imported_moments, turn_puts
+from threadkeep.capture.turn_history import (
+    NewestTurn,
+    OnRecord,
+    TurnLookup,
+    imported_moments,
+    off_loop_if,
+    played_turns,
+    turn_puts,
+)
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
@@ -24,7 +31,6 @@ from threadkeep.capture.turns import (
     TurnRecall,
     TurnRecord,
     done,
-    played_turns,
     put_of,
     record_of,
     turns_namespace,
@@ -388,9 +394,10 @@ class CaptureService:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(left, poll)):
                         await progress.wait()
-                progress.clear()
                 poll = min(2 * poll, _SETTLE_MAX_POLL_SECONDS)
-                if (position := await self._storage.position(owner.partition)) != read_at:
+                position = None if progress.is_set() else await self._storage.position(owner.partition)
+                progress.clear()
+                if position is None or position != read_at:
                     read_at = position
                     records = await self.on_record.records(receipt.turn_ids, owner=owner)
                     waiting = _waiting(records)

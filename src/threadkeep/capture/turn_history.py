@@ -1,38 +1,54 @@
-"""What is on record of a thread: which of its turns are missing, and which memories are from another branch of it."""
+"""What is on record of a thread: which of its turns are missing, and the puts that record them.
+
+It tells, too, which memories are from another branch of the thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from threadkeep.capture.models import ImportedTurns
 from threadkeep.capture.turns import (
     THE_FIRST,
+    TURN_SPACING,
+    WITHOUT_MEMORY,
     Branch,
     SpokenTurn,
+    TurnRecall,
     TurnRecord,
     branch_of,
+    done,
     is_without_memory,
     message_trace,
     message_traces,
     missing_turns,
     names_of,
+    newest_put,
     newest_trace,
+    pending,
+    put_of,
     record_of,
     split,
+    trace_puts,
     traces_namespace,
     turns_namespace,
 )
 from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
-from threadkeep.models.base import INPUT_ROLES
-from threadkeep.storage.interface import Ref
+from threadkeep.models.base import INPUT_ROLES, Message
+from threadkeep.observability import current_traceparent
+from threadkeep.storage.interface import Put, Ref
+from threadkeep.text.quoted import LONGEST_PLAY, in_play
+from threadkeep.text.refusals import unwanted
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Memory, Source
-    from threadkeep.models.base import Message
     from threadkeep.storage.interface import Item, Storage
 
 P = ParamSpec("P")
@@ -49,6 +65,8 @@ _MANY: Final = 200
 
 _NEAR: Final = 20
 """How many of the newest turns tell which branch goes on."""
+
+NOT_WANTED: Final = "not to be remembered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,3 +332,118 @@ def _traces_of(source: Source) -> str | None:
 def _branch_in(record: TurnRecord, thread_id: ThreadId | None) -> Branch:
     """Return the branch of a turn as seen from a thread; what was copied from another one is the first one's."""
     return record.branch if record.turn.thread_id == thread_id else THE_FIRST
+
+
+def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> frozenset[TurnId]:
+    """Return which of *turns*, the newest ones of *messages*, play a part that they or an earlier message began."""
+    own = [message for turn in turns for message in turn.messages if message.role in INPUT_ROLES]
+    inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
+    said = [*islice(inputs, len(own) + LONGEST_PLAY)][::-1]
+    played = {id(one) for one, part in zip(said, in_play([one.text for one in said]), strict=True) if part}
+    return frozenset([turn.turn_id for turn in turns if not played.isdisjoint(map(id, turn.messages))])
+
+
+@dataclass(frozen=True, slots=True)
+class NewestTurn:
+    """What is known of the newest turn besides its messages.
+
+    Attributes:
+        texts: What recall had put in.
+        given: What the record keeps of that.
+        imported: When imported turns took place, and whether they are asked about.
+        without_memory: Whether nothing is learnt from it.
+        answers: What the user answered to questions of its run, oldest first; the thread does not show it as theirs.
+        overdue: The same of the turn before, which ended without a reply.
+    """
+
+    texts: Sequence[str] = ()
+    given: TurnRecall | None = None
+    imported: ImportedTurns | None = None
+    without_memory: bool = False
+    answers: Sequence[Message] = ()
+    overdue: Sequence[Message] = ()
+
+
+def turn_puts(
+    turns: Sequence[SpokenTurn],
+    moments: Sequence[datetime],
+    *,
+    uses: Mapping[TurnId, bool | None],
+    found: TurnLookup,
+    owner: Owner,
+    thread_id: ThreadId | None,
+    newest: NewestTurn,
+    due_at: datetime,
+    worker: str | None,
+    redact: Callable[[str], str],
+) -> list[Put]:
+    """Record *turns* at one of *moments*.
+
+    *uses* says of those to learn from whether they may play a part, and ``None`` of those without memory. Others are
+    only marked as seen, beside the record that is learnt from, if *found* has one of the same words.
+    """
+    puts: dict[tuple[str, str], Put] = {}
+    for turn, at in zip(turns, moments, strict=True):
+        before = newest if turn is turns[-1] else NewestTurn()
+        messages = _with_answers(turn, before, learnt=turn.said in found.known)
+        record = pending(
+            turn if messages is turn.messages else replace(turn, messages=messages),
+            thread_id=thread_id,
+            at=at,
+            recalled=before.texts,
+            redact=redact,
+            played=uses.get(turn.turn_id) or False,
+        )
+        record = replace(
+            record,
+            turn=replace(record.turn, turn_id=turn.turn_id),
+            worker=worker,
+            branch=found.branch,
+            given=before.given,
+            trace=current_traceparent(),
+            ask=newest.imported is not None and newest.imported.ask,
+        )
+        without_memory = turn.turn_id in uses and uses[turn.turn_id] is None
+        if without_memory or turn.turn_id not in uses:
+            record = done(record, (), rejected=[WITHOUT_MEMORY] if without_memory else ())
+        elif any(
+            map(
+                unwanted,
+                [one.text for one in (*turn.messages, *before.answers, *before.overdue) if one.role in INPUT_ROLES],
+            )
+        ):
+            record = done(record, (), rejected=[NOT_WANTED])
+        left = [
+            put_of(record, owner, due_at=due_at, expect="absent"),
+            *trace_puts(
+                turn,
+                owner,
+                memory=not without_memory,
+                taught_by=None if turn.turn_id in uses else found.taught_by.get(turn.said or ""),
+            ),
+        ]
+        if thread_id is not None:
+            left.append(newest_put(thread_id, turn.turn_id, found.branch, owner))
+        for put in left:
+            puts[put.namespace[0], put.key] = put
+    return [*puts.values()]
+
+
+def _with_answers(turn: SpokenTurn, known: NewestTurn, *, learnt: bool) -> tuple[Message, ...]:
+    """Return the messages of *turn* with the user's answers in the order said; not what was *learnt* already."""
+    if not known.answers:
+        return (*known.overdue, *turn.messages) if known.overdue else turn.messages
+    said = [one for one in turn.messages if not learnt or one.role not in INPUT_ROLES]
+    place = len(said) - 1 if said and said[-1].role == "assistant" else len(said)
+    return (*known.overdue, *said[:place], *known.answers, *said[place:])
+
+
+def imported_moments(turns: Sequence[SpokenTurn], imported: ImportedTurns) -> list[datetime]:
+    """Return when each of *turns* took place; those of one moment keep their order."""
+    moments: list[datetime] = []
+    for turn in turns:
+        at = min(
+            imported.at[key] for one in turn.messages if (key := one.message_id) is not None and key in imported.at
+        )
+        moments.append(max(at, moments[-1] + TURN_SPACING) if moments else at)
+    return moments

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -20,7 +19,7 @@ from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, sh
 from threadkeep.memories.kinds import is_kind
 from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
-from threadkeep.text.quoted import LONGEST_PLAY, in_play, strip_blocks
+from threadkeep.text.quoted import strip_blocks
 from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
@@ -184,6 +183,7 @@ State: TypeAlias = Literal["pending", "done", "failed"]
 
 _STATES: Final = frozenset(get_args(State))
 _HAS_MEMORY: Final[Callable[[Message], bool]] = attrgetter("memory")
+_TEXT: Final[Callable[[Message], str]] = attrgetter("text")
 _ROLES: Final = frozenset(get_args(Role))
 
 
@@ -287,7 +287,7 @@ class TurnRecord:
 
 def is_long(turn: Turn) -> bool:
     """Return whether the texts of *turn* are so long that they are read in a thread, not on the event loop."""
-    return sum([len(message.text) for message in turn.messages]) > _LONG_CHARACTERS
+    return sum(map(len, map(_TEXT, turn.messages))) > _LONG_CHARACTERS
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -330,15 +330,6 @@ def split(
         spoken.append(SpokenTurn(tuple(reversed(turn)), thread_id, before, all(map(_HAS_MEMORY, turn))))
         before = spoken[-1].words
     return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
-
-
-def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> frozenset[TurnId]:
-    """Return which of *turns*, the newest ones of *messages*, play a part that they or an earlier message began."""
-    own = [message for turn in turns for message in turn.messages if message.role in INPUT_ROLES]
-    inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
-    said = [*islice(inputs, len(own) + LONGEST_PLAY)][::-1]
-    played = {id(one) for one, part in zip(said, in_play([one.text for one in said]), strict=True) if part}
-    return frozenset([turn.turn_id for turn in turns if not played.isdisjoint(map(id, turn.messages))])
 
 
 def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
@@ -512,32 +503,39 @@ def record_of(item: Item) -> TurnRecord | None:
         moment = datetime.fromisoformat(at)
     except ValueError:
         return None
-    thread, reason, tries = value.get("thread_id"), value.get("reason"), value.get("tries")
-    worker = value.get("worker")
-    turn = Turn(
-        TurnId(item.ref.key),
-        ThreadId(thread) if isinstance(thread, str) else None,
-        tuple(_messages(value.get("messages"))),
-        moment,
-        tuple(_texts(value.get("recalled"))),
-        value.get("played") is True,
-    )
+    thread, branch, given = value.get("thread_id"), branch_of(value.get("branch")), recall_of(value.get("given"))
+    turn_id, thread_id = TurnId(item.ref.key), ThreadId(thread) if isinstance(thread, str) else None
+    if state == "done":
+        return TurnRecord(
+            Turn(turn_id, thread_id, (), moment),
+            "done",
+            memory_ids=tuple(map(MemoryId, _texts(value.get("memory_ids")))),
+            proposal_ids=tuple(map(ProposalId, _texts(value.get("proposal_ids")))),
+            usage=usage_of(value.get("usage")),
+            rejected=tuple(_texts(value.get("rejected"))),
+            not_kept=tuple(_not_kept(value.get("not_kept"))),
+            lifted=tuple(_texts(value.get("lifted"))),
+            branch=branch,
+            given=given,
+        )
+    reason, tries, worker, trace = value.get("reason"), value.get("tries"), value.get("worker"), value.get("trace")
     return TurnRecord(
-        turn,
+        Turn(
+            turn_id,
+            thread_id,
+            tuple(_messages(value.get("messages"))),
+            moment,
+            tuple(_texts(value.get("recalled"))),
+            value.get("played") is True,
+        ),
         cast("State", state),
         tries if isinstance(tries, int) else 0,
         reason if isinstance(reason, str) else None,
-        tuple(map(MemoryId, _texts(value.get("memory_ids")))),
-        tuple(map(ProposalId, _texts(value.get("proposal_ids")))),
-        usage_of(value.get("usage")),
-        worker if isinstance(worker, str) else None,
-        tuple(_texts(value.get("rejected"))),
-        tuple(_not_kept(value.get("not_kept"))),
-        tuple(_texts(value.get("lifted"))),
-        branch_of(value.get("branch")),
-        recall_of(value.get("given")),
-        trace if isinstance(trace := value.get("trace"), str) else None,
-        value.get("ask") is True,
+        worker=worker if isinstance(worker, str) else None,
+        branch=branch,
+        given=given,
+        trace=trace if isinstance(trace, str) else None,
+        ask=value.get("ask") is True,
     )
 
 
