@@ -28,17 +28,17 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (62, 1550),
-    "learn one sentence": (54, 1325),
-    "warm recall": (37, 298),
-    "list memories": (14, 74),
-    "forget a memory": (27, 430),
-    "store put": (16, 124),
-    "warm store search": (25, 176),
+    "agent turn": (58, 1430),
+    "learn one sentence": (53, 1290),
+    "warm recall": (37, 280),
+    "list memories": (14, 73),
+    "forget a memory": (27, 428),
+    "store put": (16, 110),
+    "warm store search": (25, 175),
     "store get": (11, 40),
     "checkpoint put": (15, 95),
     "checkpoint get": (13, 97),
-    "command: memories list": (29, 403),
+    "command: memories list": (29, 330),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
