@@ -118,6 +118,9 @@ class GraphRunner:
         if not asked or not call.answered <= asked:
             msg = "The thread waits for no such answer."
             raise NothingToResumeError(msg)
+        if call.answers_one and len(asked) > 1:
+            msg = "The thread asks several questions. Answer them by their ids, as an object."
+            raise NothingToResumeError(msg)
 
     async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any, **options: Any) -> None:
         began, events = time.monotonic(), run.events

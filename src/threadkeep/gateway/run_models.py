@@ -50,6 +50,7 @@ class GraphCall:
         strategy: What the run does if another one is at work on the thread.
         answers: Whether it answers what the thread asks, and is refused if that waits for no such answer.
         answered: The ids of the questions that it answers; empty: whichever there are.
+        answers_one: Whether it answers one question without its id, and is refused if there are several.
     """
 
     given: Any
@@ -60,6 +61,7 @@ class GraphCall:
     strategy: MultitaskStrategy = "enqueue"
     answers: bool = False
     answered: frozenset[str] = frozenset()
+    answers_one: bool = False
 
     @property
     def is_refusable(self) -> bool:

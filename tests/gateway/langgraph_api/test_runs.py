@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import operator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 from langgraph_sdk.errors import ConflictError, NotFoundError
+from typing_extensions import TypedDict
 
 from tests.gateway.conftest import Open
 from tests.gateway.langgraph_api.conftest import sdk, served_graph
@@ -20,6 +24,10 @@ from tests.gateway.world import USER, GatewayWorld, joined, owner_of, until
 from threadkeep.gateway import runs as gateway_runs
 from threadkeep.gateway.events import decode_events
 from threadkeep.testing import ScriptedModel
+
+
+class Log(TypedDict):
+    log: Annotated[list[str], operator.add]
 
 
 async def events_of(parts: Any) -> list[Any]:
@@ -148,6 +156,25 @@ class TestResume:
             await client.runs.create(thread_id, "agent", command={"resume": {"f" * 32: "blue"}})
 
         assert (await client.threads.get(thread_id))["status"] == "interrupted"
+
+    async def test_several_questions_are_answered_by_their_ids(self, open_gateway: Open):
+        builder = StateGraph(Log)
+        for name in ("a", "b"):
+            builder.add_node(name, lambda _: {"log": [interrupt("Which color?")]})
+            builder.add_edge(START, name)
+        world = open_gateway(graph=lambda tk: builder.compile(checkpointer=tk.per_run_owner().checkpointer))
+        async with sdk(world) as client:
+            thread_id = await new_thread(client)
+            asked = (await client.runs.wait(thread_id, "agent", input={"log": ["in"]}))["__interrupt__"]
+            before = await client.threads.get_history(thread_id)
+            with pytest.raises(httpx.HTTPStatusError, match="409"):
+                await client.runs.wait(thread_id, "agent", command={"resume": "blue"})
+            kept = await client.threads.get_history(thread_id)
+            answers = {one["id"]: "blue" for one in asked}
+            values = await client.runs.wait(thread_id, "agent", command={"resume": answers})
+
+        assert kept == before
+        assert (len(answers), values) == (2, {"log": ["in", "blue", "blue"]})
 
 
 class TestStrategies:

@@ -148,6 +148,9 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: Checkpoin
         options.setdefault("durability", "async" if body.checkpoint_during else "exit")
     kept = config.model_dump(exclude={"configurable"}, exclude_unset=True, exclude_none=True)
     metadata = {**kept.get("metadata", {}), **(body.metadata or {}), **graph_metadata(graph)}
+    answers = command is not None and command.resume is not None
+    # As LangGraph does, tell an object with an answer for each question by its keys.
+    by_id = command is not None and isinstance(command.resume, dict) and all(map(_INTERRUPT_ID.fullmatch, answered))
     return GraphCall(
         given=given,
         config={**kept, "metadata": metadata},
@@ -155,9 +158,9 @@ def graph_call(graph: Any, body: GraphRunBody, thread_id: str, stored: Checkpoin
         options=options,
         events=GraphEvents(modes=body.stream_mode, subgraphs=body.stream_subgraphs),
         strategy=body.multitask_strategy or "enqueue",
-        answers=command is not None and command.resume is not None,
-        # As LangGraph does, tell an object with an answer for each question by its keys.
-        answered=answered if all(map(_INTERRUPT_ID.fullmatch, answered)) else frozenset(),
+        answers=answers,
+        answered=answered if by_id else frozenset(),
+        answers_one=answers and not by_id,
     )
 
 

@@ -30,12 +30,14 @@ class GraphEvents(TurnEvents):
         modes: What the client reads.
         subgraphs: Whether it reads what subgraphs stream, too.
         values: The newest state of the run; ``None``: there is none yet.
+        asked: The questions of the graph.
         partial: The messages so far, by their ids.
     """
 
     modes: frozenset[str]
     subgraphs: bool
     values: Any = None
+    asked: list[Any] = field(default_factory=list[Any])
     partial: dict[str | None, Any] = field(default_factory=dict[str | None, Any])
     tells_learning: ClassVar[bool] = False
 
@@ -61,7 +63,8 @@ class GraphEvents(TurnEvents):
         if not namespace and mode == "values":
             self.values = payload
         elif not namespace and mode == "updates":
-            self.interrupts += interrupts_body(payload.get("__interrupt__", ()))
+            self.asked += payload.get("__interrupt__", ())
+            self.interrupts = interrupts_body(self.asked)
         elif not namespace and mode == "custom":
             deque(self._custom(as_object(payload)), maxlen=0)  # notes it
         if mode == "messages":

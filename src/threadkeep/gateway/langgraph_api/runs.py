@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -209,10 +209,13 @@ def _values(run: ChatRun) -> Any:
         return {"__error__": error_body(run.failure)}
     if run.status not in ("done", "interrupted"):  # its newest values may be in no checkpoint: another run goes on
         return {"__error__": error_body(RunCancelledError(_STOPPED))}
-    values = run.events.values if isinstance(run.events, GraphEvents) else None
-    fields = as_object(values)
-    if run.events.interrupts and isinstance(values, dict | None):
-        return {"__interrupt__": run.events.interrupts, **fields}
+    values: Any = None
+    asked = run.events.interrupts
+    if isinstance(run.events, GraphEvents):
+        values, asked = run.events.values, run.events.asked
+    if asked and isinstance(values, dict | None):
+        fields = as_object(cast("object", values))
+        return {**fields, "__interrupt__": asked}  # the values may have the last of several
     return values
 
 
