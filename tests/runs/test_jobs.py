@@ -130,6 +130,15 @@ class TestAnswer:
         with pytest.raises(InvalidInputError, match="No answer"):
             await tk.runs.resume(job.graph, thread_id="j1", answers={})
 
+    async def test_answers_without_ids_are_refused(self, tk: threadkeep.Threadkeep, job: Job):
+        await started(tk, job)
+        text: Any = "approved"
+
+        with pytest.raises(
+            InvalidInputError, match="answers must be a mapping of ids of questions to answers, got str"
+        ):
+            await tk.runs.resume(job.graph, thread_id="j1", answers=text)
+
 
 class TestRetry:
     async def test_no_finished_node_runs_again(self, tk: threadkeep.Threadkeep, job: Job):

@@ -431,6 +431,10 @@ class RunService:
                 msg = f"{len(open_ids)} questions are open; give answers={{id: answer}}, with ids of get().asks."
                 raise InvalidInputError(msg, thread_id=thread_id, asks=open_ids)
             return {open_ids[0]: answer}
+        if not isinstance(answers, Mapping):
+            kind = type(answers).__name__
+            msg = f"answers must be a mapping of ids of questions to answers, got {kind}; pass a single one as answer."
+            raise InvalidInputError(msg, thread_id=thread_id, asks=open_ids)
         if not answers:
             msg = "No answer was given; give answers={id: answer}, with ids of get().asks."
             raise InvalidInputError(msg, thread_id=thread_id, asks=open_ids)
