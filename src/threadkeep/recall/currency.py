@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from heapq import nlargest
-from itertools import groupby, permutations
+from itertools import combinations, groupby, permutations
 from operator import attrgetter, itemgetter, mul
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -28,8 +28,10 @@ from threadkeep.models.base import StatementPair
 from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in, tells
 from threadkeep.search.query import asks_for_several
-from threadkeep.text.claims import FEATURES, both_hold, compare, returns
-from threadkeep.text.ended_facts import ending_in, given_names, is_over, is_reunited
+from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
+from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, returns
+from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
+from threadkeep.text.frames import have_other_frames
 from threadkeep.text.semantics import normalised
 from threadkeep.text.slots import slot_of
 
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 Weigh: TypeAlias = Callable[[StatementPair], float | None]
 """Returns how much speaks for it that the newer statement makes the older one untrue; ``None``: not known yet."""
+
+Margins: TypeAlias = dict[tuple[int, int], float]
 
 LEAST_ALIKE: Final = 0.15
 """Statements with a smaller cosine are about different things.
@@ -211,6 +215,8 @@ def find_earlier(
             found[older] = newer
     if any(map(ending_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _over(said, pairs).items()}
+    if any(map(ages_in, map(_text_of, said))):
+        found |= {older: max(newer, found.get(older, 0)) for older, newer in _grown(said, pairs)}
     marked = {said[older].place: said[newer].place for older, newer in found.items()}
     return {place: marked[one.place] for one in said if one.place in marked for place in one.places}
 
@@ -263,6 +269,15 @@ def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
     return over
 
 
+def _grown(said: Sequence[DatedStatement], pairs: Pairs) -> Iterator[tuple[int, int]]:
+    """Yield the older and the newer of the statements of which the newer tells another age of the same one."""
+    tell_ages = [number for number, one in enumerate(said) if ages_in(one.text) and not one.whole]
+    for older, newer in combinations(tell_ages, 2):
+        may_end = pairs.shown[older] and said[older].turns.isdisjoint(said[newer].turns)
+        if may_end and is_older_now(said[newer].text, said[older].text):
+            yield older, newer
+
+
 def _likely(
     said: Sequence[DatedStatement], pairs: Pairs, weigh: Weigh | None, *, several: bool
 ) -> Iterator[tuple[int, int, float]]:
@@ -281,6 +296,7 @@ def _likely(
         (newer, older): _weight_of_words(said[newer].text, said[older].text) - lacking.item(newer, older)
         for newer, older in close
     }
+    margins = _of_named(said, margins) if any(map(ended_object, map(_text_of, said))) else margins
     if weigh is not None:
         margins |= _read_by_model(said, margins, weigh)
     for (newer, older), margin in margins.items():
@@ -288,8 +304,15 @@ def _likely(
             yield newer, older, margin
 
 
+def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
+    """Return *margins* without the pairs of which the newer ends what another older statement names."""
+    named = {(new, old) for new, old in margins if ended_object(said[new].text) & parse_claim(said[old].text).stems}
+    ends_named = {newer for newer, _ in named}
+    return {pair: margin for pair, margin in margins.items() if pair in named or pair[0] not in ends_named}
+
+
 def _read_by_model(
-    said: Sequence[DatedStatement], margins: Mapping[tuple[int, int], float], weigh: Weigh
+    said: Sequence[DatedStatement], margins: Margins, weigh: Weigh
 ) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield the pairs that the model reads, the likeliest, with their new margins."""
     doubtful = [pair for pair, margin in margins.items() if margin >= -DOUBTFUL]
@@ -302,7 +325,9 @@ def _read_by_model(
 @lru_cache(maxsize=32_768)
 def _weight_of_words(newer: str, older: str) -> float:
     """Return what the words add to the weight of a pair; no weight is enough where both hold."""
-    return -math.inf if both_hold(newer, older) else sum(map(mul, _OF_WORDS, compare(newer, older)))
+    if both_hold(newer, older) or have_other_frames(newer, older) or leaves_ages(newer, older):
+        return -math.inf
+    return sum(map(mul, _OF_WORDS, compare(newer, older)))
 
 
 def _needed(turns: int, floors: Floors) -> float:

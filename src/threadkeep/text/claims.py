@@ -260,9 +260,9 @@ _STEMS: Final = frozenset(tokenise(" ".join((*_ABOUT_NOTHING, *STOP_WORDS)))) | 
 _MOST_SHARED: Final = 3
 _UNSPACED: Final = "\u0e00"
 """Scripts without spaces between words begin here."""
-_WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:/]\d+)*")
+WORD: Final = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*|\d+(?:[.,:/]\d+)*")
 SENTENCE: Final = re.compile(r"(?<=[.!?;:])\s+")
-_FUNCTION: Final = STOP_WORDS.union(
+FUNCTION: Final = STOP_WORDS.union(
     *(FUNCTION_WORDS[language] for language in ("english", "french", "german", "italian", "portuguese", "spanish"))
 )
 _DETERMINERS: Final = words(
@@ -315,7 +315,7 @@ class Claim:
 def parse_claim(text: str) -> Claim:
     """Return what *text* is about; the first 400 characters count."""
     said = straight(text)[:MAX_CHARACTERS]
-    spelled = [_WORD.findall(sentence) for sentence in SENTENCE.split(said)]
+    spelled = [WORD.findall(sentence) for sentence in SENTENCE.split(said)]
     tokens = [token for sentence in spelled for token in sentence]
     lowered = [token.casefold() for token in tokens]
     change = change_in(said)
@@ -397,6 +397,11 @@ _POSSESSIVES: Final = words(
     "my our mein meine unser unsere mon ma notre mi mis nuestro nuestra meu minha nosso nossa mio mia"
 )
 _OF_SPEAKER: Final = _SPEAKER | words("me us myself ourselves mich mir uns moi nous mim")
+_OF_ANOTHER: Final = words("he she him her they them er sie ihn ihm ihr ihnen il elle lui leur ele ela él ella lei")
+_OBJECT_BEFORE_VERB: Final = re.compile(
+    r"(?ix)^(?:je|on|nous)\ (?:ne\ )?(?:la\b|les?\b|l')|\b(?:de|à|pas|vais|va|dois|doit|veux|peux|dû|fait)\ (?:la\ |les?\ |l')\w+(?:er|ir|re)\b"
+)
+"""A French pronoun: ``je la mesure``, ``je viens de la mesurer``."""
 _HEAD: Final = 4
 _ABOUT_A_THING: Final = re.compile(
     r"(?i)^(?:(?:the|my|our)\ )?(?P<subject>[^,.;:!?]{2,40}?)\ (?P<verb>is|are|runs?|lives?|sits?|uses?|has|costs?|starts?|begins?|ends?|leaves?|opens?|closes?|works?)\ (?P<value>.+)$"
@@ -431,7 +436,9 @@ def both_hold(newer: str, older: str) -> bool:
     new, old = parse_claim(newer), parse_claim(older)
     is_change = new.change or new.correction
     people = _person_in(new, newer), _person_in(old, older)
-    if None not in people and people[0] != people[1] and not (is_change and new.stems & old.stems & new.definite):
+    is_named = any(name.casefold() in new.words for name in old.relative_names.values())
+    is_mentioned = is_named or (is_change and new.stems & old.stems & new.definite)
+    if None not in people and people[0] != people[1] and not is_mentioned:
         return True
     for relative, name in old.relative_names.items():
         other = new.relative_names.get(relative, name)
@@ -452,9 +459,9 @@ def people_in(text: str) -> frozenset[str]:
     names: set[str] = set()
     for sentence in SENTENCE.split(straight(text)[:MAX_CHARACTERS]):
         follows = False
-        for word in _WORD.findall(sentence):
+        for word in WORD.findall(sentence):
             lowered = word.casefold()
-            if follows and word[:1].isupper() and lowered not in _FUNCTION:
+            if follows and word[:1].isupper() and lowered not in FUNCTION:
                 names.add(lowered)
             elif lowered not in _BEFORE_A_NAME and not word.isdigit():
                 follows = lowered in RELATIVES or lowered.removesuffix("s") in RELATIVES
@@ -463,11 +470,12 @@ def people_in(text: str) -> frozenset[str]:
 
 def _person_in(claim: Claim, text: str) -> str | None:
     """Return of whom alone *text* tells: a relative, or, as an empty text, the speaker; ``None``: not certain."""
-    spoken = [word.casefold() for word in _WORD.findall(straight(text)[:MAX_CHARACTERS])]
+    spoken = [word.casefold() for word in WORD.findall(straight(text)[:MAX_CHARACTERS])]
     if not spoken:
         return None
     if spoken[0] in _SPEAKER:
-        return None if claim.relatives else ""
+        tells_of_another = claim.relatives or not _OF_ANOTHER.isdisjoint(spoken) or _OBJECT_BEFORE_VERB.search(text)
+        return None if tells_of_another else ""
     if spoken[0] not in _POSSESSIVES or not _OF_SPEAKER.isdisjoint(spoken):
         return None
     relative = next((RELATIVES[word] for word in spoken[1:_HEAD] if word in RELATIVES), None)
@@ -489,13 +497,13 @@ def _are_different_things(newer: str, older: str) -> bool:
 def _are_numbered_apart(newer: str, older: str) -> bool:
     """Return whether two statements say different values of things that differ in their number or letter."""
     new, old = _NUMBERED.match(straight(newer)), _NUMBERED.match(straight(older))
-    if not new or not old or new["label"] == old["label"] or new["last"].casefold() in _FUNCTION:
+    if not new or not old or new["label"] == old["label"] or new["last"].casefold() in FUNCTION:
         return False
     if any(new[part].casefold() != old[part].casefold() for part in ("noun", "verb")):
         return False
     if new["noun"].split(" ")[0].casefold() in _SPEAKER:
         return False
-    value, other_value = (frozenset(map(str.casefold, _WORD.findall(found["value"]))) for found in (new, old))
+    value, other_value = (frozenset(map(str.casefold, WORD.findall(found["value"]))) for found in (new, old))
     return bool(value - other_value and other_value - value)
 
 
@@ -510,10 +518,8 @@ def _tell_two_things_of_one(newer: str, older: str) -> bool:
 
 
 def _content(text: str) -> frozenset[str]:
-    spoken = {word.casefold() for word in _WORD.findall(text)}
-    return (
-        frozenset() if spoken & _NO_THING else frozenset(spoken - _FUNCTION).union(*map(tokenise, spoken - _FUNCTION))
-    )
+    spoken = {word.casefold() for word in WORD.findall(text)}
+    return frozenset() if spoken & _NO_THING else frozenset(spoken - FUNCTION).union(*map(tokenise, spoken - FUNCTION))
 
 
 def _names(sentences: list[list[str]]) -> Iterator[str]:
@@ -521,7 +527,7 @@ def _names(sentences: list[list[str]]) -> Iterator[str]:
     for sentence in sentences:
         for word in sentence[1:]:
             lowered = word.casefold()
-            if word[:1].isupper() and len(word) > 1 and lowered not in _FUNCTION and not lowered.startswith("i'"):
+            if word[:1].isupper() and len(word) > 1 and lowered not in FUNCTION and not lowered.startswith("i'"):
                 yield lowered
 
 
@@ -529,7 +535,7 @@ def _definite(lowered: list[str]) -> Iterator[str]:
     """Yield the stems of the two words after a determiner."""
     for place, word in enumerate(lowered):
         if word in _DETERMINERS and lowered[place + 1 : place + 2]:
-            if lowered[place + 1] not in _FUNCTION:
+            if lowered[place + 1] not in FUNCTION:
                 yield from tokenise(lowered[place + 1])
             for following in lowered[place + 2 : place + 3]:
                 yield from tokenise(following)
@@ -540,7 +546,7 @@ def _subjects(sentences: list[list[str]]) -> Iterator[frozenset[str]]:
         if sentence and sentence[0].casefold() in _DETERMINERS and sentence[0].casefold() not in _SPEAKER:
             heads: list[str] = []
             for word in sentence[1:4]:
-                if word.casefold() in _FUNCTION:
+                if word.casefold() in FUNCTION:
                     break
                 heads += tokenise(word)
             yield frozenset(heads)

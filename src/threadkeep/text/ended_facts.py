@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from threadkeep.text.claims import MAX_CHARACTERS, SENTENCE, parse_claim
+from threadkeep.text.claims import FUNCTION, MAX_CHARACTERS, SENTENCE, WORD, parse_claim, subjects_of
 from threadkeep.text.relatives import LOSABLE, RELATED_PEOPLE
 from threadkeep.text.semantics import straight
 
@@ -54,11 +54,14 @@ _PARTED: Final = re.compile(
     | I(?:'m|\ am)\ (?:now\ |officially\ |newly\ |recently\ )*(?:single\ again|newly\ single|divorced\ now|single\ now)\b
     | (?:wir|meine?\ {_PARTNER}(?:\ (?P<f>{_CALLED}))?\ und\ ich|ich\ und\ meine?\ {_PARTNER}|(?P<g>{_CALLED})\ und\ ich)\ (?:haben\ uns\ {_SOON}(?:getrennt|scheiden\ lassen)|sind\ {_SOON}(?:getrennt|geschieden|nicht\ mehr\ zusammen)|haben\ {_SOON}schluss\ gemacht)
     | meine?\ {_PARTNER}(?:\ (?P<h>{_CALLED}))?\ hat\ {_SOON}(?:mich\ {_SOON}verlassen|(?:mit\ mir\ )?schluss\ gemacht|sich\ (?:von\ mir\ )?getrennt) | ich\ bin\ (?:wieder|jetzt)\ (?:single|solo|geschieden)
+    | ich\ habe?\ (?:mich\ {_SOON}von\ (?:meine[rm]\ {_PARTNER}|(?P<v>{_CALLED}))\ getrennt|mit\ (?:meine[rm]\ {_PARTNER}|(?P<w>{_CALLED}))\ schluss\ gemacht) | je\ (?:me\ suis\ séparée?\ de|viens\ de\ quitter)\ (?:(?:mon|ma)\ {_PARTNER}|(?P<x>{_CALLED})){_END} | j'ai\ (?:rompu\ avec|quitté)\ (?:mon|ma)\ {_PARTNER}\b
+    | (?:yo\ )?(?:me\ (?:he\ separado|separé|he\ divorciado|divorcié)\ de|(?:he\ roto|rompí|he\ cortado|corté)\ con|lo\ (?:he\ dejado|dejé)\ con)\ (?:mi\ {_PARTNER}|(?P<y>{_CALLED})){_END} | (?:separei-me|divorciei-me|me\ (?:separei|divorciei))\ d[oa]\ (?:(?:meu|minha)\ {_PARTNER}|(?P<z>{_CALLED})){_END} | (?:terminei|acabei)\ com\ (?:[oa]\ )?(?:meu|minha)\ {_PARTNER}\b
+    | (?:io\ )?(?:mi\ sono\ (?:lasciat[oa]\ con|separat[oa]\ da(?:l|lla)?|divorziat[oa]\ da(?:l|lla)?)|ho\ rotto\ con)\ (?:(?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}|(?P<aa>{_CALLED})){_END} | ho\ lasciato\ (?:il\ mio|la\ mia)\ {_PARTNER}\b
     | (?:on|nous|(?:mon|ma)\ {_PARTNER}(?:\ (?P<i>{_CALLED}))?\ et\ moi|(?P<j>{_CALLED})\ et\ moi)(?:,?\ (?:on|nous))?\ (?:s'est|nous\ sommes|sommes|avons|a|n'est\ plus|ne\ sommes\ plus)\ (?:(?:séparé|quitté)\w*{_END}|rompu|divorcé|ensemble)
     | (?:mon|ma)\ {_PARTNER}(?:\ (?P<k>{_CALLED}))?\ m'a\ (?:quitté|largué|plaqué)e?{_END} | je\ suis\ (?:de\ nouveau|à\ nouveau|redevenue?)\ célibataire
-    | (?:mi\ {_PARTNER}(?:\ (?P<l>{_CALLED}))?\ y\ yo\ )?(?:(?:hemos\ roto|rompimos|cortamos){_END}|nos\ (?:hemos\ )?(?:separa|divorcia)(?:mos|do){_END}|ya\ no\ estamos\ junt[oa]s) | mi\ {_PARTNER}\ y\ yo\ (?:terminamos|lo\ (?:hemos\ )?deja(?:mos|do)){_END} | mi\ {_PARTNER}(?:\ (?P<m>{_CALLED}))?\ me\ (?:dejó|ha\ dejado|cortó){_END} | (?:vuelvo\ a\ estar|estoy\ otra\ vez)\ solter[oa]
-    | (?:(?:eu\ e\ )?(?:[oa]\ )?(?:meu|minha)\ {_PARTNER}(?:\ (?P<n>{_CALLED}))?\ (?:e\ eu\ )?)(?:termin[áa]mos|acab[áa]mos|nos\ (?:separ|divorci)[áa]mos|(?:separ|divorci)[áa]mo-nos|(?:deixou-me|me\ deixou){_END}|terminou\ comigo) | (?:(?:separ|divorci)[áa]mo-nos|nos\ (?:separ|divorci)amos){_END} | (?:já\ não\ estamos|não\ estamos\ mais)\ junt[oa]s | estou\ (?:solteir[oa]\ (?:outra\ vez|de\ novo)|de\ novo\ solteir[oa])
-    | (?:io\ e\ (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}\ )?(?:ci\ siamo\ (?:lasciat|separat)[ie]{_END}|abbiamo\ (?:rotto{_END}|divorziato)|non\ stiamo\ più\ insieme) | (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}(?:\ (?P<o>{_CALLED}))?\ mi\ ha\ (?:lasciat|mollat)[oa]{_END} | sono\ (?:di\ nuovo|tornat[oa])\ single
+    | (?:(?:mi\ {_PARTNER}(?:\ (?P<l>{_CALLED}))?|(?P<p>{_CALLED}))\ y\ yo\ |yo\ y\ (?P<q>{_CALLED})\ )?(?:(?:hemos\ roto|rompimos|cortamos){_END}|nos\ (?:hemos\ )?(?:separa|divorcia)(?:mos|do){_END}|ya\ no\ estamos\ junt[oa]s) | mi\ {_PARTNER}\ y\ yo\ (?:terminamos|lo\ (?:hemos\ )?deja(?:mos|do)){_END} | mi\ {_PARTNER}(?:\ (?P<m>{_CALLED}))?\ me\ (?:dejó|ha\ dejado|cortó){_END} | (?:vuelvo\ a\ estar|estoy\ otra\ vez)\ solter[oa]
+    | (?:(?:eu\ e\ )?(?:[oa]\ )?(?:meu|minha)\ {_PARTNER}(?:\ (?P<n>{_CALLED}))?\ (?:e\ eu\ )?)(?:termin[áa]mos|acab[áa]mos|nos\ (?:separ|divorci)[áa]mos|(?:separ|divorci)[áa]mo-nos|(?:deixou-me|me\ deixou){_END}|terminou\ comigo) | (?:(?:[oa]\ )?(?P<r>{_CALLED})\ e\ eu\ |eu\ e\ (?:[oa]\ )?(?P<s>{_CALLED})\ )?(?:(?:separ|divorci)[áa]mo-nos|nos\ (?:separ|divorci)[áa]mos){_END} | (?:já\ não\ estamos|não\ estamos\ mais)\ junt[oa]s | estou\ (?:solteir[oa]\ (?:outra\ vez|de\ novo)|de\ novo\ solteir[oa])
+    | (?:io\ e\ (?:(?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}|(?P<t>{_CALLED}))\ |(?P<u>{_CALLED})\ (?:e\ io|ed\ io)\ )?(?:ci\ siamo\ (?:lasciat|separat)[ie]{_END}|abbiamo\ (?:rotto{_END}|divorziato)|non\ stiamo\ più\ insieme) | (?:il\ mio|la\ mia|mi[oa])\ {_PARTNER}(?:\ (?P<o>{_CALLED}))?\ mi\ ha\ (?:lasciat|mollat)[oa]{_END} | sono\ (?:di\ nuovo|tornat[oa])\ single
     )"""
 )
 _REUNITED: Final = re.compile(
@@ -127,6 +130,30 @@ def is_own_ending(text: str) -> bool:
     return ending is not None and (ending.what != "one" or ending.kin != "")
 
 
+_THING: Final = r"(?P<thing{}>[^,.;:!?()–—]{{1,60}}?)(?=[,.;:!?()–—]|\W{{0,3}}$|\ (?:because|since|as|so|but|and|now|weil|aber|und|seit|sondern|parce|mais|et|car|depuis|porque|pues|pero|y|desde|mas|e|perché|ma|da)\b)"
+_ENDS_A_THING: Final = re.compile(
+    rf"""(?ix)\b(?:
+      no\ longer\ \w{{1,30}}\ {_THING.format(0)}
+    | (?:don't|do\ not|doesn't|can't|cannot|won't|not)\ \w{{1,30}}\ (?P<thing1>[^,.;:!?()–—]{{1,60}}?)\ any\ ?(?:more|longer)\b
+    | (?:stopped|quit|given\ up|gave\ up|dropped|ditched|cancelled|canceled)\ {_THING.format(2)}
+    | nicht\ mehr\ {_THING.format(3)} | kein\w{{0,2}}\ (?P<thing4>[^,.;:!?()–—]{{1,60}}?)\ mehr\b
+    | (?:ne\ (?:(?:me|te|se|le|la|les|y)\ )?|n'(?:y\ )?)[\w']{{1,30}}\ plus\ {_THING.format(5)} | je\ \w{{1,30}}\ plus\ (?=(?:aux?|à|chez|dans|avec|en|de|d')\b){_THING.format(6)}
+    | ya\ no\ (?:(?:me|te|le|lo|la)\ )?\w{{1,30}}\ {_THING.format(7)} | já\ não\ (?:(?:me|o|a)\ )?\w{{1,30}}\ {_THING.format(8)}
+    | n[ãa]?o\ (?:(?:me|o|a|lo|la|le)\ )?\w{{1,30}}\ m[aá]i?s\ {_THING.format(9)} | non\ (?:(?:mi|ci|lo|la)\ )?\w{{1,30}}\ più\ {_THING.format("A")}
+    )"""
+)
+
+
+@lru_cache(maxsize=4096)
+def ended_object(text: str) -> frozenset[str]:
+    """Return the stems of what *text* says to be no more: ``bar`` of ``Ya no trabajo en el bar``; empty: of nothing."""
+    if len(text) > MAX_CHARACTERS:
+        return frozenset()
+    found = _ENDS_A_THING.search(straight(text))
+    spoken = WORD.findall(" ".join(filter(None, found.groups()))) if found else []
+    return subjects_of(" ".join(word for word in spoken if word.casefold() not in FUNCTION))
+
+
 def _named_in(found: re.Match[str]) -> frozenset[str]:
     return frozenset(map(str.casefold, filter(None, found.groupdict().values())))
 
@@ -136,7 +163,7 @@ _LEADING: Final = re.compile(
 )
 _HAS_PARTNER: Final = re.compile(
     rf"""(?ix)^(?:
-      my\ {_PARTNER}(?:'s\ name)?(?:,?\ {_CALLED},?)?(?:'s|\ is|\ lives|\ works|\ has|\ and\ I\ (?:live|are|have))\b | I(?:'ve|\ have)?\ (?:got\ |have\ )?an?\ {_PARTNER}\b | I\ live\ with\ my\ {_PARTNER}\b | I(?:'m|\ am)\ (?:happily\ )?(?:married|engaged|dating|seeing|in\ a\ relationship)\b
+      {_CALLED}\ (?:is|ist|est|es|é|è)\ (?:my|meine?|mon|ma|mi|(?:[oa]\ )?(?:meu|minha)|(?:il\ mio|la\ mia))\ {_PARTNER}\b | my\ {_PARTNER}(?:'s\ name)?(?:,?\ {_CALLED},?)?(?:'s|\ is|\ lives|\ works|\ has|\ and\ I\ (?:live|are|have))\b | I(?:'ve|\ have)?\ (?:got\ |have\ )?an?\ {_PARTNER}\b | I\ live\ with\ my\ {_PARTNER}\b | I(?:'m|\ am)\ (?:happily\ )?(?:married|engaged|dating|seeing|in\ a\ relationship)\b
     | meine?\ {_PARTNER}\ heißt\b | meine?\ (?:frau|mann|verlobter?|partnerin|partner)(?:\ {_CALLED})?\ (?:ist|arbeitet|wohnt|hat)\b | ich\ (?:habe\ eine?n?\ (?:feste[nr]?\ )?{_PARTNER}|(?:wohne|lebe)\ mit\ meine[rm]\ {_PARTNER}|bin\ (?:verheiratet|verlobt|mit\ {_CALLED}\ zusammen))\b
     | (?:mon|ma)\ {_PARTNER}(?:\ {_CALLED})?\ (?:s'appelle|est|travaille|habite|vit|a)\b | (?:j'ai\ une?|je\ vis\ avec\ (?:mon|ma)|j'habite\ avec\ (?:mon|ma))\ {_PARTNER}\b | je\ suis\ (?:marié|fiancé|en\ couple)e?\b
     | mi\ {_PARTNER}(?:\ {_CALLED})?\ (?:se\ llama|es|trabaja|vive|tiene)\b | (?:tengo|vivo\ con\ mi)\ {_PARTNER}\b | estoy\ (?:casad|prometid)[oa]\b

@@ -1,0 +1,95 @@
+"""Which statements stay true beside a newer one that is near, and which a newer one about the same person outdates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.recall.test_currency import cosines, told
+from threadkeep.recall.currency import find_earlier
+from threadkeep.text.ages import Age, ages_in
+from threadkeep.text.ended_facts import ended_object
+from threadkeep.text.frames import frame_of
+
+NEAR = 0.8
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("At the studio I paint in oils.", "At the cottage I paint in watercolours."),
+        ("On Tuesdays I teach judo.", "On Fridays I teach karate."),
+        ("Im Labor benutze ich Linux.", "Für Spiele benutze ich Windows."),
+        ("Chez ma tante, on mange du poisson.", "Chez ma cousine, on mange du riz."),
+        ("Por las mañanas trabajo en Correos.", "Los sábados trabajo en una panadería."),
+        ("Em casa uso um portátil.", "Na oficina uso um tablet."),
+        ("Il lunedì lavoro in banca.", "Il sabato lavoro in pizzeria."),
+        ("Max is 4 and Ida is 7.", "Ida turned 8 yesterday."),
+        ("Meine Kinder sind Max (3) und Ida (6).", "Ida ist jetzt 7."),
+        ("Nos filles sont Lina (5 ans) et Rose (2 ans).", "Lina a eu 6 ans samedi."),
+        ("Max is 4.", "Ida just turned 4."),
+    ],
+)
+def test_what_is_limited_to_others_stays_true(older: str, newer: str):
+    assert find_earlier(told(older, newer), cosines(2, NEAR)) == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("At the studio I paint in oils.", "At the studio I paint in watercolours now."),
+        ("On Tuesdays I teach judo.", "On Fridays I teach judo now."),
+        ("My daughter Ida goes to Hill School.", "We've moved Ida to another school, Brook Primary."),
+        ("My son Max is 118 cm tall.", "I just measured him again, 121 cm."),
+        ("Ma fille mesure 1m18.", "Je viens de la remesurer, 1m21."),
+        ("Mein Sohn wiegt 18 Kilo.", "Ich habe ihn heute gewogen, 20 Kilo."),
+    ],
+)
+def test_what_changed_for_the_same_one_is_earlier(older: str, newer: str):
+    assert find_earlier(told(older, newer), cosines(2, NEAR)) == {0: 1}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("My daughter Ida is 6.", "Ida turned 7 on Saturday."),
+        ("Mein Sohn Max ist 9 Jahre alt.", "Max ist gestern 10 geworden."),
+        ("Mon fils Hugo a 5 ans.", "Hugo vient d'avoir 6 ans."),
+        ("Mi hijo Bruno tiene 9 años.", "Bruno cumplió 10 ayer."),
+        ("O meu filho Rui tem 8 anos.", "O Rui fez 9 no domingo."),
+        ("Mia figlia Sara ha 5 anni.", "Sara ha compiuto 6 anni."),
+    ],
+)
+def test_another_age_of_the_same_one_outdates_the_first(older: str, newer: str):
+    assert find_earlier(told(older, "My favourite fruit is quince.", newer), cosines(3, 0.1)) == {0: 2}
+
+
+@pytest.mark.parametrize(
+    ("other", "named", "newer"),
+    [
+        ("I work at the library.", "I work at the bakery.", "I don't work at the bakery any more."),
+        ("Trabajo en la biblioteca.", "Trabajo en el bar.", "Ya no trabajo en el bar."),
+        ("Ich arbeite in der Bücherei.", "Ich arbeite in der Bäckerei.", "Ich arbeite nicht mehr in der Bäckerei."),
+        ("Je travaille à la mairie.", "Je travaille au café.", "Je ne travaille plus au café."),
+        ("Trabalho na biblioteca.", "Trabalho na padaria.", "Já não trabalho na padaria."),
+        ("Lavoro in biblioteca.", "Lavoro in pizzeria.", "Non lavoro più in pizzeria."),
+    ],
+)
+def test_an_end_outdates_only_what_it_names(other: str, named: str, newer: str):
+    found = find_earlier(told(other, f"Besides: {named}", newer), cosines(3, 0.6))
+    assert found.get(1) == 2
+    assert 0 not in found
+
+
+def test_ages_are_no_times_sizes_or_distances():
+    assert ages_in("Ida is 118 cm tall. The shop is 4 km away. Max turned up at 9 am.") == ()
+    assert ages_in("My daughter Ida is 6, the dog's 8.") == (Age("ida", "daughter", 6), Age("", "dog", 8))
+
+
+def test_a_point_in_time_is_no_circumstance():
+    assert frame_of("In March I moved to Leeds.") is None
+    assert frame_of("At the moment I work from home.") is None
+
+
+def test_what_is_no_more_is_named():
+    assert ended_object("Ya no trabajo en el bar, era demasiado.") == {"bar"}
+    assert ended_object("I work at the bar.") == frozenset()
