@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import SharedTask, TimeoutBudget
+from threadkeep.concurrency import SharedTask, TimeoutBudget, asking
 from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
 from threadkeep.identity import Owner
@@ -291,7 +291,7 @@ class Container:
         """
         if self.embedder is None:
             return (EMBEDDER,)
-        loaded = self.embedder.ready()
+        loaded = _counted(self.embedder.ready())
         try:
             await (budget.wait(loaded, timeout=timeout) if budget else loaded)
         except (EmbedderUnavailableError, TimeoutError) as error:
@@ -359,7 +359,7 @@ class Container:
             await self.warm(self.loading_budget, timeout=ASKING if remote else None)
         if services.recalls.needs_loading(request):
             with suppress(TimeoutError):  # it goes on, and this turn has no profile
-                await self.loading_budget.wait(services.recalls.load(), timeout=ASKING)
+                await self.loading_budget.wait(_counted(services.recalls.load()), timeout=ASKING)
         with self.timeout_budget.for_recall(request.timeout) as (request.timeout, request.limit):
             return await services.recalls.run(request)
 
@@ -494,6 +494,12 @@ class Container:
                 if not isinstance(error, StorageError):
                     raise error
                 self.telemetry.degraded("storage.close", error)
+
+
+async def _counted(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of *work*; all of its time is that of a model, and timeouts count it."""
+    with asking():
+        return await work
 
 
 def _about(request: RecallRequest) -> dict[str, str | None]:

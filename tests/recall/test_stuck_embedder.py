@@ -8,8 +8,11 @@ from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 import threadkeep
+from threadkeep.concurrency import TimeoutBudget
+from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
@@ -36,6 +39,16 @@ class StuckEmbedder:
         """Wait for ever."""
         await asyncio.Event().wait()
         raise AssertionError(texts)
+
+
+class NeverReadyEmbedder(StuckEmbedder):
+    """A server that accepts connections and never answers."""
+
+    remote = True
+
+    @override
+    async def ready(self) -> None:
+        await asyncio.Event().wait()
 
 
 class LaterStuckEmbedder(HashingEmbedder):
@@ -87,3 +100,16 @@ class TestEmbed:
 
         assert "Trieste" in found.text
         assert found.degraded == ("embedder",)
+
+
+class TestWarm:
+    """Loading an embedder has an end, too."""
+
+    async def test_the_time_of_a_server_that_never_answers_counts(self) -> None:
+        """A first recall asks it whether it is ready, and waited for ten times its timeout."""
+        container = Container(Settings.load(), InMemoryStorage(clock=FrozenClock()), NeverReadyEmbedder())
+
+        async with asyncio.timeout(10):
+            missing = await container.warm(TimeoutBudget(MOMENT))
+
+        assert missing == ("embedder",)
