@@ -46,6 +46,7 @@ class TestRecall:
         found = await tk.memories.search("trip to Kyoto")
 
         assert [one.memory.text for one in recall.memories] == [KYOTO]
+        assert f'"{KYOTO}" ({recall.memories[0].memory.created_at.date()}, summary)' in recall.text
         assert [one.memory.text for one in found] == [KYOTO]
         assert [one.memory.kind for one in found] == ["episodic"]
         assert await tk.memories.list() == []

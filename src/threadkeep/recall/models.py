@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from threadkeep.identity import MARK, scope_in
 from threadkeep.ids import ThreadId
+from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, Source, Speaker, html_table, shortened
 from threadkeep.text.quoted import BULLETS_HEADING, one_line, quote, to_block
 
@@ -71,7 +72,7 @@ def line(recalled: Recalled, *, thread_id: ThreadId | None = None) -> str:
     marks = (
         shared,
         "procedure" if memory.kind == "procedural" else None,
-        _SAID.get(memory.trust),
+        "summary" if memory.namespace[:1] == (SUMMARIES,) else _SAID.get(memory.trust),
         "this thread" if here else None,
     )
     before = ("earlier",) if recalled.earlier else ()
