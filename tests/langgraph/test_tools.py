@@ -248,16 +248,23 @@ class TestPause:
         with pytest.raises(InvalidInputError):
             tk.tools("propose_memory")
 
-    async def test_empty_answer_is_reported_to_the_model(self, tk: threadkeep.Threadkeep, face: str):
-        """The proposal still waits."""
+    @pytest.mark.parametrize("unclear", ["maybe", {"type": "edit"}, {"decisions": [{"type": "perhaps"}]}, 7])
+    async def test_an_answer_that_is_no_decision_is_asked_for_again(
+        self, tk: threadkeep.Threadkeep, face: str, unclear: Any
+    ):
+        """As often as needed; the proposal waits, and the later answer decides."""
         agent = self._agent(tk)
         config = tk.config(user_id=ANA, thread_id="1")
-        await self._go(agent, said("Which vendor?"), config, face)
+        first = (await self._go(agent, said("Which vendor?"), config, face))["__interrupt__"][0].value
 
-        done = await self._go(agent, Command(resume={"type": "perhaps"}), config, face)
+        for _ in range(2):
+            (again,) = (await self._go(agent, Command(resume=unclear), config, face))["__interrupt__"]
+            assert again.value.pop("error").endswith('"approve", "reject", or {"type": "edit", "text": ...}.')
+            assert again.value == first
+            assert len(tk.sync.proposals.list(owner=ANA)) == 1
 
-        assert "input_invalid" in next(one.text for one in done["messages"] if one.type == "tool")
-        assert len(tk.sync.proposals.list(owner=ANA)) == 1
+        await self._go(agent, Command(resume="approve"), config, face)
+        assert [one.text for one in tk.sync.memories.list(owner=ANA)] == ["I prefer vendor Y."]
 
 
 class TestSearchCollection:

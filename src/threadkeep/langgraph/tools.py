@@ -347,6 +347,7 @@ def _messages_in(state: object) -> Sequence[Any]:
 INTERRUPT: Final = "memory_proposal"
 """The interrupt's ``type``, by which an application knows it."""
 
+_ANSWERS: Final = 'The answer is no decision. Resume with "approve", "reject", or {"type": "edit", "text": ...}.'
 _YES: Final = frozenset({"approve", "approved", "accept", "yes"})
 _NO: Final = frozenset({"reject", "rejected", "ignore", "no"})
 
@@ -376,24 +377,24 @@ async def review(tk: Threadkeep, proposal: Proposal, *, owner: Owner) -> Proposa
     ``True``, ``False``, ``{"type": "approve" | "reject" | "edit", "text", "comment", "by"}``, or
     LangChain's ``{"decisions": [...]}`` around such a one. What was decided elsewhere meanwhile stands.
 
+    Any other answer interrupts the run again, with what to answer under ``"error"``.
+
     Raises:
-        InvalidInputError: The run was resumed with none of these.
         RevisionConflictError: The memory was changed since; the proposal still waits.
     """
-    answer = answer_of(
-        interrupt(
-            {
-                "type": INTERRUPT,
-                "proposal_id": proposal.proposal_id,
-                "action": proposal.action,
-                "text": proposal.text,
-                "kind": proposal.kind,
-                "memory_id": proposal.memory_id,
-                "base_text": proposal.base_text,
-                "reason": proposal.reason,
-            }
-        )
-    )
+    value = {
+        "type": INTERRUPT,
+        "proposal_id": proposal.proposal_id,
+        "action": proposal.action,
+        "text": proposal.text,
+        "kind": proposal.kind,
+        "memory_id": proposal.memory_id,
+        "base_text": proposal.base_text,
+        "reason": proposal.reason,
+    }
+    answer = answer_of(interrupt(value))
+    while answer is None:
+        answer = answer_of(interrupt({**value, "error": _ANSWERS}))
     now = await tk.proposals.require(proposal.proposal_id, owner=owner)
     if now.state != "pending":
         return now
@@ -406,12 +407,8 @@ async def review(tk: Threadkeep, proposal: Proposal, *, owner: Owner) -> Proposa
     return await tk.proposals.approve(proposal.proposal_id, owner=owner, by=answer.by, comment=answer.comment)
 
 
-def answer_of(given: Any) -> ReviewAnswer:
-    """Read what a run was resumed with.
-
-    Raises:
-        InvalidInputError: It is no decision.
-    """
+def answer_of(given: Any) -> ReviewAnswer | None:
+    """Return the decision that a run was resumed with; ``None``: it is no decision."""
     if isinstance(given, Mapping):
         several = cast("Mapping[str, Any]", given).get("decisions")
         given = cast("Sequence[Any]", several)[0] if isinstance(several, Sequence) and several else cast("Any", given)
@@ -428,5 +425,4 @@ def answer_of(given: Any) -> ReviewAnswer:
             return ReviewAnswer(approve=True, text=text if isinstance(text, str) else None, comment=comment, by=by)
         if said in _NO:
             return ReviewAnswer(approve=False, comment=comment, by=by)
-    msg = 'Resume with "approve", "reject", or {"type": "edit", "text": ...}.'
-    raise InvalidInputError(msg)
+    return None
