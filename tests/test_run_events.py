@@ -7,7 +7,7 @@ import weakref
 
 from langchain_core.runnables import RunnableLambda
 
-from threadkeep.run_events import current_run, listen
+from threadkeep.run_events import CurrentRun, current_run, listen
 
 
 class _Held:
@@ -33,3 +33,21 @@ def test_ended_run_does_not_block_others() -> None:
     held = _run()
     gc.collect()
     assert held() is None
+
+
+def test_ended_run_calls_at_once_and_keeps_nothing() -> None:
+    """A lease that is shared by several runs ends after they did."""
+    listen()
+    runs: list[CurrentRun | None] = []
+    RunnableLambda(lambda _: runs.append(current_run())).invoke(1)
+    assert runs[0] is not None
+    calls: list[bool] = []
+    held = _Held()
+    left = weakref.ref(held)
+
+    runs[0].root.when_ended(lambda held=held: calls.append(held is not None))
+
+    del held
+    gc.collect()
+    assert calls == [True]
+    assert left() is None

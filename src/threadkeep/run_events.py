@@ -9,7 +9,9 @@ from __future__ import annotations
 import inspect
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, Protocol
@@ -50,7 +52,7 @@ class CurrentRun:
         self.ended = False
         self.children: dict[UUID, CurrentRun] = {}
         self.resource: RunResource | None = None
-        self._at_end: list[Callable[[], object]] = []
+        self._at_end: deque[Callable[[], object]] = deque()
 
     @property
     def root(self) -> CurrentRun:
@@ -61,14 +63,18 @@ class CurrentRun:
         """Call *call* when it has ended; at once if it has."""
         self._at_end.append(call)
         if self.ended:
-            call()
+            self._call_waiting()
 
     def end(self) -> None:
         """Mark it as ended."""
         self.ended, self.inputs = True, None
-        calls, self._at_end = self._at_end, []  # a caller's context may keep the run, and must not keep these
-        for call in calls:
-            call()
+        self._call_waiting()
+
+    def _call_waiting(self) -> None:
+        """Call what waits for the end, each once; contexts may keep the run for long, and must not keep these."""
+        with suppress(IndexError):  # another thread may be taking them, too
+            while True:
+                self._at_end.popleft()()
 
 
 _began: ContextVar[CurrentRun | None] = ContextVar("threadkeep_run", default=None)
