@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def said(text: str, message_id: str | None = None) -> dict[str, Any]:
 def facts(tk: threadkeep.Threadkeep) -> list[str]:
     assert tk.sync.drain()
     return sorted(memory.text for memory in tk.sync.memories.list(owner=ANA, kind="semantic"))
+
+
+def two_steps(tk: threadkeep.Threadkeep, last: Any, saver: Any = None) -> Any:
+    """Return a graph that runs *last* after an agent whose turn is recorded."""
+    builder = StateGraph(MessagesState)
+    builder.add_node("agent", create_agent(ScriptedModel(), [], middleware=[tk.middleware()]))
+    builder.add_node("last", last)
+    builder.add_edge(START, "agent")
+    builder.add_edge("agent", "last")
+    return builder.compile(checkpointer=saver)
 
 
 def asked(model: ScriptedModel) -> str:
@@ -172,6 +183,41 @@ class TestClose:
             reply = turn.result()["messages"][-1]
 
         assert reply.text == "There you are."
+
+    async def test_a_turn_on_record_is_learnt_after_opening_again(self, tmp_path: Path) -> None:
+        """Its run goes on with another step; the next process need not wait for a lease to end."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        tk = threadkeep.open(url, embedder=HashingEmbedder())
+
+        async def close(_: MessagesState) -> None:
+            await tk.aclose()
+
+        await two_steps(tk, close).ainvoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+
+        async with threadkeep.open(url, embedder=HashingEmbedder()) as opened:
+            assert await opened.drain(timeout=timedelta(seconds=5))
+            kept = await opened.memories.list(owner=ANA, kind="semantic")
+        assert [memory.text for memory in kept] == ["I live in Lisbon."]
+
+
+class TestDelete:
+    """Deleting the thread of a run."""
+
+    async def test_the_lease_is_forgotten_if_its_renewal_saw_the_loss(self, tk: threadkeep.Threadkeep) -> None:
+        """Otherwise each such run would leave something in memory."""
+        saver: Any = tk.checkpointer
+        leases = saver._leases
+
+        async def delete(_: MessagesState) -> None:
+            (lease,) = leases._active.values()
+            await tk.threads.delete(["1"], owner=ANA)
+            await saver.run(leases._renew_one(lease))
+            assert lease.undone
+
+        with pytest.raises(ThreadMovedOnError):
+            await two_steps(tk, delete, saver).ainvoke(said("Hello"), tk.config(user_id=ANA, thread_id="1"))
+
+        assert not leases._runs
 
 
 @pytest.mark.slow

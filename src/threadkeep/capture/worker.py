@@ -229,10 +229,11 @@ class Queue:
         await self.engine.start(self)
 
     async def stop(self) -> None:
-        """Stop; what is not finished is given back. The second call does nothing."""
+        """Stop; what is not finished is given back, also of runs that go on. The second call does nothing."""
         await self.engine.stop()
         own, self._own = self._own, {}
-        await asyncio.gather(*(self._give_back(claim, delay=timedelta(0)) for claim in own.values()))
+        claims = [*own.values(), *[hold.claim for hold in self._holds if hold.claim is not None]]
+        await asyncio.gather(*(self._give_back(claim, delay=timedelta(0)) for claim in claims))
 
     def may_lease(self) -> bool:
         """Return whether turns that are recorded now get this worker's lease at once, which saves a commit.

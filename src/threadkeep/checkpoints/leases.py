@@ -381,7 +381,8 @@ class Leases:
             StorageError: The storage did not answer: until the lease expires, another run can undo it.
         """
         if lease.undone:  # also if that was seen when the lease was to be renewed
-            lease.lost = lease.ending = lease.over = True
+            lease.lost = lease.ending = True
+            self._end(lease)
             await self.tell_lost(lease)
             raise undone()
         if lease.is_released:
@@ -401,15 +402,19 @@ class Leases:
             self._not_released[lease.run] = None
             raise
         finally:
-            lease.over = True
-            if self._active.get(lease.thread.partition) is lease:
-                del self._active[lease.thread.partition]
-            for run, held in [*self._runs.values()]:
-                if held is lease:
-                    self.unassign(run)
-            _next_turn(lease)
+            self._end(lease)
             lease.tell_end()
         lease.require_no_failure()
+
+    def _end(self, lease: Lease) -> None:
+        """Forget *lease* and its runs, and let the next run begin."""
+        lease.over = True
+        if self._active.get(lease.thread.partition) is lease:
+            del self._active[lease.thread.partition]
+        for run, held in [*self._runs.values()]:
+            if held is lease:
+                self.unassign(run)
+        _next_turn(lease)
 
     def tell_lost_soon(self, lease: Lease) -> None:
         """Do what :meth:`tell_lost` does, without waiting for it; for what asks after the end."""
