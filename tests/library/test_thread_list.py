@@ -15,7 +15,7 @@ from langgraph.types import Command, interrupt
 
 import threadkeep
 from threadkeep import Owner
-from threadkeep.errors import ConflictError, InvalidInputError, OwnerMismatchError
+from threadkeep.errors import ConflictError, InvalidInputError, OwnerMismatchError, OwnerRequiredError
 from threadkeep.testing import FrozenClock, ScriptedModel
 
 ANA = Owner("ana", "acme")
@@ -100,6 +100,23 @@ class TestStatus:
             await running
 
         assert (await tk.threads.list("ana"))[0].status == "idle"
+
+    @pytest.mark.parametrize("strategy", ["enqueue", "rollback"])
+    @pytest.mark.parametrize(("user_id", "refusal"), [(None, OwnerRequiredError), ("bob", OwnerMismatchError)])
+    async def test_a_refused_run_changes_nothing(
+        self, tk: threadkeep.Threadkeep, user_id: str | None, refusal: type[Exception], strategy: str
+    ):
+        """A run of another user, or of none: neither the list nor the checkpoints of the thread are others then."""
+        agent: Any = create_agent(ScriptedModel(), middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id="ana", thread_id="1")
+        await agent.ainvoke({"messages": [("user", "I live in Lisbon.")]}, config)
+        before = await tk.threads.list("ana"), await agent.aget_state(config)
+        named = {"thread_id": "1", "multitask_strategy": strategy, **({"user_id": user_id} if user_id else {})}
+
+        with pytest.raises(refusal, match="belongs to an"):
+            await agent.ainvoke({"messages": [("user", "Hello")]}, {"configurable": named})
+
+        assert (await tk.threads.list("ana"), await agent.aget_state(config)) == before
 
     async def test_a_turn_with_the_middleware_that_fails_is_an_error(self, tk: threadkeep.Threadkeep):
         view = tk.per_run_owner()

@@ -25,6 +25,7 @@ from threadkeep.errors import (
     ConflictError,
     InvalidInputError,
     OwnerMismatchError,
+    OwnerRequiredError,
     RunCancelledError,
     ThreadBusyError,
     ThreadMovedOnError,
@@ -164,19 +165,23 @@ class Head:
             raise lease_lost_error()
         return self.lease
 
-    def require_wanted(self, run: str, *, owner: Owner | None, holder: str | None) -> None:
+    def require_wanted(self, run: str, *, owner: Owner | None, holder: str | None, named: bool) -> None:
         """Check that *run* may go on waiting for the lease.
 
         Args:
             run: The token of the run.
             owner: The owner to check the thread by; ``None``: any.
             holder: The token of the run that must have the lease; ``None``: any, or none.
+            named: Whether the run may have a thread of an owner: it names an owner, or needs none.
 
         Raises:
+            OwnerRequiredError: The thread belongs to an owner, and the run is not *named*.
             OwnerMismatchError: The thread belongs to another owner.
             ThreadMovedOnError: *holder* does not have the lease.
             RunCancelledError: The run was told to wait no longer.
         """
+        if self.owner and not named:
+            raise owner_needed()
         self.require_owner(owner)
         if holder is not None:
             self.require_lease(holder)
@@ -305,6 +310,15 @@ def lease_lost_error() -> ThreadMovedOnError:
         "nothing more of this run is kept. Give the input again."
     )
     return ThreadMovedOnError(msg)
+
+
+def owner_needed() -> OwnerRequiredError:
+    """Return the error for a run without an owner on a thread that belongs to one."""
+    msg = (
+        "owner is required: this thread belongs to an owner. Name the owner in the run's config "
+        "(tk.config(user_id=...) writes it), or use a thread id of your own."
+    )
+    return OwnerRequiredError(msg)
 
 
 def moved_on() -> ThreadMovedOnError:

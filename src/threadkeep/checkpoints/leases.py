@@ -284,6 +284,7 @@ class Leases:
         locked_to: Owner | None,
         token: str,
         taken_from: str | None = None,
+        needs_owner: bool = False,
     ) -> Lease:
         """Return the lease on *thread* for a new run, waiting for it if *strategy* says so; bind the thread.
 
@@ -295,8 +296,10 @@ class Leases:
             locked_to: The owner to check the thread by.
             token: The fencing token, which no other lease has.
             taken_from: The token of the run that must have the lease.
+            needs_owner: Whether a thread of an owner is refused where *owner* is ``None``.
 
         Raises:
+            OwnerRequiredError: The thread belongs to an owner, and the run names none.
             ThreadBusyError: Another run has the lease, and *strategy* is not to wait; or it took too long.
             ThreadMovedOnError: *taken_from* does not have the lease.
             RunCancelledError: The run was cancelled while it waited.
@@ -316,7 +319,9 @@ class Leases:
             waiting, fresh = LeaseWait(token, strategy), taken_from is not None
             while True:
                 head = await self._threads.call(thread.head(fresh=fresh)) or Head(thread.thread_id)
-                head.require_wanted(lease.run, owner=locked_to, holder=taken_from)
+                head.require_wanted(
+                    lease.run, owner=locked_to, holder=taken_from, named=not (needs_owner and owner is None)
+                )
                 fresh = True
                 if waiting.is_blocked(head, leased=thread.is_leased(head) and not self._is_over(head)):
                     if strategy == "reject" or clock.time() > deadline:

@@ -75,8 +75,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     """Keeps LangGraph's checkpoints as items of a storage, one partition for each thread.
 
     Thread ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
-    ``langgraph_user_id``, or a LangGraph server's user), the first run binds the thread to that owner, and every other
-    owner is refused before a checkpoint is read or written.
+    ``langgraph_user_id``, or a LangGraph server's user), the first run binds the thread to that owner, and every run of
+    another owner is refused before a checkpoint is read or written; so is one of none that names no checkpoint.
 
     Listing without a thread lists the threads of this view: unscoped, all but scoped threads; scoped, its owner's.
 
@@ -442,9 +442,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _take(self, target: Target) -> Coroutine[Any, Any, Lease]:
         configurable, scoped = target.configurable, self._owner is not None
-        strategy, locked_to = self._leases.terms.strategy_of(configurable), None if scoped else target.owner
+        strategy, token = self._leases.terms.strategy_of(configurable), token_of(configurable)
+        locked_to = None if scoped else target.owner
+        latest = not target.place[1]  # the configs of a thread's history, from which LangGraph forks, name no owner
         return self._leases.take(
-            target.thread, target.owner, strategy, scoped=scoped, locked_to=locked_to, token=token_of(configurable)
+            target.thread, target.owner, strategy, scoped=scoped, locked_to=locked_to, token=token, needs_owner=latest
         )
 
     async def _begin(
