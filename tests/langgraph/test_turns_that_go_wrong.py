@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import threading
 import time
@@ -21,6 +22,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import threadkeep
 from threadkeep.errors import PartitionErasedError, ThreadMovedOnError
+from threadkeep.search.index import CachedIndex
 from threadkeep.testing import HashingEmbedder, Held, ScriptedModel
 
 ANA = "ana@x.org"
@@ -218,6 +220,21 @@ class TestDelete:
             await two_steps(tk, delete, saver).ainvoke(said("Hello"), tk.config(user_id=ANA, thread_id="1"))
 
         assert not leases._runs
+
+
+class TestIndex:
+    """The index of an owner stays in memory for long."""
+
+    async def test_it_keeps_no_task_of_a_turn(self, tk: threadkeep.Threadkeep) -> None:
+        """A task refers to its run; a run that was dropped without an end would hold its thread as long."""
+        agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()])
+        await agent.ainvoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+        await tk.drain()
+
+        indexes = [found for found in gc.get_objects() if isinstance(found, CachedIndex)]
+
+        assert indexes
+        assert all(index.running is None for index in indexes)
 
 
 @pytest.mark.slow

@@ -514,7 +514,10 @@ class Retriever:
         if before is not None and not before.task.done():
             await before.until_ended()
         entry.running, entry.waiting = entry.waiting, None
-        await self._catch_up(entry)
+        try:
+            await self._catch_up(entry)
+        finally:
+            entry.running = None  # a task refers to the run that began it, and the index is cached for long
 
     async def _catch_up(self, entry: CachedIndex) -> None:
         changes = await self._storage.changes(entry.partition, entry.position)
