@@ -9,10 +9,12 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from rich.table import Table
 from typer.main import get_command
 
 import threadkeep
 from tests.command_line import CliRunner, Result
+from threadkeep.cli import output
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.settings import Settings
@@ -184,6 +186,22 @@ class TestHelp:
         assert [line for line in lines if line.endswith("...")] == []
         assert 100 < max(map(len, lines)) <= columns
         assert len(texts) > 50
+
+
+class TestWidth:
+    def test_tables_in_a_file_or_a_pipe_are_not_cut(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ):
+        """Three columns of fifty characters do not fit into Rich's usual eighty."""
+        monkeypatch.delenv("COLUMNS", raising=False)
+        cells = ["a" * 50, "b" * 50, "c" * 50]
+        table = Table()
+        table.add_row(*cells)
+
+        output._LazyConsole(stderr=False).print(table)
+
+        printed = capsys.readouterr().out
+        assert [cell for cell in cells if cell not in printed] == []
 
 
 def helps(command: Any, parent: Any = None) -> Iterator[tuple[str, str]]:

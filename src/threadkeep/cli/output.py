@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 import os
+import shutil
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -230,6 +231,9 @@ def full_id(prefix: str, ids: Iterable[str], *, noun: str) -> str:
 
 # Printing
 
+WIDTH_OF_FILES: Final = 200
+"""How many characters a line of a table may have in a file or a pipe; Rich would cut the columns to fit 80."""
+
 
 class _LazyConsole:
     """A console that is created when something is first printed, as importing Rich takes longer than showing help."""
@@ -244,12 +248,20 @@ class _LazyConsole:
     def console(self) -> Console:
         from rich.console import Console
 
-        console = Console(stderr=self._stderr, highlight=False, soft_wrap=True)
+        terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
+        width = None if terminal else shutil.get_terminal_size((WIDTH_OF_FILES, 1)).columns  # COLUMNS, if it is set
+        console = Console(stderr=self._stderr, highlight=False, soft_wrap=True, width=width)
         if not console.no_color:
             return console
         # Rich would still print bold, and FORCE_COLOR would let it do so into a file: NO_COLOR wins.
-        terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
-        return Console(stderr=self._stderr, highlight=False, soft_wrap=True, color_system=None, force_terminal=terminal)
+        return Console(
+            stderr=self._stderr,
+            highlight=False,
+            soft_wrap=True,
+            width=width,
+            color_system=None,
+            force_terminal=terminal,
+        )
 
 
 out: Final = _LazyConsole(stderr=False)
