@@ -257,6 +257,24 @@ _OF_A_NAME: Final = re.compile(
 """What a person does, who is named: ``Mira plays the cello.``"""
 _HOLD_BESIDE: Final = frozenset({"has", "likes", "loves", "enjoys", "prefers", "speaks", "plays", "is allergic"})
 """Verbs of which a person may have several values at once."""
+_OF_ONE_KIND: Final = re.compile(
+    r"^(?P<subject>(?:[\w'-]+ ){2,4}?)(?P<verb>is|are|was|were|has|needs|runs|uses|costs|starts|begins|ends|opens|closes|launches|ist|hat|braucht|läuft|nutzt|kostet|startet|beginnt|endet|est|coûte|commence|finit|es|tiene|cuesta|empieza|termina|é|tem|custa|começa|è|ha|costa|inizia|finisce) (?P<value>(?:(?![.!?;:] ).)+)$"
+)
+"""A thing with its kind and its name, and what is said of it: ``Project Apollo is due on 3 March.``"""
+_ONE_OF_A_KIND: Final = words(
+    """
+    dr doctor mr mrs ms miss prof professor coach trainer landlord landlady boss dentist herr frau monsieur madame docteur señor
+    señora doctor doctora senhor senhora doutor doutora signor signora dottor dottoressa flat apartment house room rent job wohnung zimmer
+    miete stelle appartement loyer piso alquiler apartamento renda appartamento affitto
+    monday tuesday wednesday thursday friday saturday sunday montag dienstag mittwoch donnerstag freitag samstag sonntag
+    """
+)
+"""People and things of which a user has one at a time, and days, from which things are moved."""
+_EVENT: Final = re.compile(
+    r"(?i)\b(?:adopted|planted|baked|visited|watched|attended|adoptiert|gepflanzt|gebacken|besucht|adopté|planté|visité|adoptado|adoptamos|plantado|visitado|visitamos|adotei|adotámos|adotamos|visitei|adottato|piantato|visitato)\b"
+)
+"""Something that was done, and that no other time of doing it undoes."""
+_ONE_THING: Final = re.compile(r"(?i)\b(?:an?|eine?[nrms]?|une?|una|uma?|uno) (?P<thing>[\w'-]+)")
 _NO_THING: Final = words("i we he she it they you this that these those there here who which what")
 
 
@@ -285,7 +303,9 @@ def both_hold(newer: str, older: str) -> bool:
         other = new.relative_names.get(relative, name)
         if other != name and relative not in _ONLY_ONE and name.casefold() not in new.words:
             return True
-    apart = _are_different_things, _are_numbered_apart, _tell_two_things_of_one
+    if _tell_two_events(newer, older):
+        return True
+    apart = _are_different_things, _are_numbered_apart, _are_named_apart, _tell_two_things_of_one
     return not is_change and any(are_apart(newer, older) for are_apart in apart)
 
 
@@ -346,6 +366,35 @@ def _are_numbered_apart(newer: str, older: str) -> bool:
         return False
     value, other_value = (frozenset(map(str.casefold, WORD.findall(found["value"]))) for found in (new, old))
     return bool(value - other_value and other_value - value)
+
+
+def _are_named_apart(newer: str, older: str) -> bool:
+    """Return whether two statements say different values of things of one kind that differ in their name."""
+    new, old = _OF_ONE_KIND.match(straight(newer)), _OF_ONE_KIND.match(straight(older))
+    if not new or not old or new["verb"] != old["verb"]:
+        return False
+    named, other = new["subject"].split(), old["subject"].split()
+    differing = [place for place, (one, two) in enumerate(zip(named, other, strict=False)) if one != two]
+    if len(named) != len(other) or len(differing) != 1 or not differing[0]:
+        return False
+    name, other_name = named[differing[0]], other[differing[0]]
+    spoken = {word.casefold() for word in (*named, *other)}
+    of_one = _ONE_OF_A_KIND | _POSSESSIVES | _SPEAKER | RELATIVES.keys()
+    if not (name[0].isupper() and other_name[0].isupper()) or not spoken.isdisjoint(of_one):
+        return False
+    kind = spoken - {name.casefold(), other_name.casefold()} - FUNCTION
+    value, other_value = _content(new["value"]), _content(old["value"])
+    return bool(kind and value - other_value and other_value - value)
+
+
+def _tell_two_events(newer: str, older: str) -> bool:
+    """Return whether the same was done to two different things, and *newer* tells no other change."""
+    done, before = _EVENT.search(straight(newer)), _EVENT.search(straight(older))
+    if not done or not before or done[0].casefold() != before[0].casefold():
+        return False
+    rest, other = straight(newer).replace(done[0], ";"), straight(older).replace(before[0], ";")
+    things = [found["thing"].casefold() if (found := _ONE_THING.search(text)) else None for text in (rest, other)]
+    return None not in things and things[0] != things[1] and change_in(rest) is None
 
 
 def _tell_two_things_of_one(newer: str, older: str) -> bool:
