@@ -171,7 +171,7 @@ class Threadkeep(TurnOperations):
         self.close()
 
     async def aclose(self) -> None:
-        """Finish learning from recorded turns, 8 seconds at most, and close all connections."""
+        """Finish learning from recorded turns, 5 seconds at most, and close all connections."""
         await self._app.aclose()
 
     def close(self) -> None:

@@ -72,6 +72,9 @@ LOADING_SECONDS: Final = 30.0
 ASKING: Final = timedelta(seconds=5)
 """How long a turn waits for the first answer of a model that is loaded, or on a server, beside the recall's timeout."""
 
+LOOKING: Final = timedelta(seconds=15)
+"""The timeout of ``ready`` for the first answer of a model on a server; as in a turn, the first wait is 0.6 of it."""
+
 SETTLE_SECONDS: Final = 1.0
 """How long closing waits until the last uses of memories are written."""
 
@@ -80,7 +83,7 @@ _SHORTEST_SECONDS: Final = 0.1
 PROBED: Final = Owner("threadkeep").partition
 """The partition that a check of a storage reads the position of; it needs not exist."""
 
-DRAIN_SECONDS: Final = 8.0
+DRAIN_SECONDS: Final = 5.0
 """How long closing waits for turns that are being recorded and learnt from; any worker may take the rest at once."""
 
 CLOSE_SECONDS: Final = 8.0
@@ -204,8 +207,9 @@ class Container:
             await self.threads.checkpointer.connect()
             if self.threads.storage is not self.storage:
                 await self.event_loop.run(self.ask(self.threads.storage))
-        degraded = await self.event_loop.run(self.warm())
         embedder = self.embedder
+        asked = embedder is not None and embedder.remote  # one in this process may load as long as it takes
+        degraded = await self.event_loop.run(self.warm(self.loading_budget if asked else None, timeout=LOOKING))
         return Health(
             f"{self.storage.name} {self.storage.location}",
             embedder.name if embedder and not degraded else None,

@@ -23,6 +23,11 @@ from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA = Owner("ana").partition
 MOMENT = timedelta(milliseconds=1)
+SLOW_SECONDS = 0.4
+"""Longer than calls wait for an embedder that did not answer the one before."""
+
+MANY = [f"green tea {number}" for number in range(600)]
+"""They take a minute to be given up, if they are waited for."""
 
 
 class StuckEmbedder:
@@ -52,14 +57,19 @@ class NeverReadyEmbedder(StuckEmbedder):
 
 
 class LaterStuckEmbedder(HashingEmbedder):
-    """Never answers once :attr:`stuck` is set."""
+    """Does not answer from when :attr:`stuck` is set until it is released, and slowly after that."""
 
     stuck = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    @override
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return vectors, or wait for ever."""
         if self.stuck:
-            await asyncio.Event().wait()
+            await self.released.wait()
+            await asyncio.sleep(SLOW_SECONDS)
         return await super().embed(texts)
 
 
@@ -75,6 +85,31 @@ class TestEmbed:
 
         assert await search.embed_put(["green tea"]) is None
         assert telemetry.counts() == {"embedder.degraded": 1}
+
+    async def test_only_the_first_writer_waits(self) -> None:
+        """Each of them would wait in vain."""
+        clock = FrozenClock()
+        search = Retriever(InMemoryStorage(clock=clock), StuckEmbedder(), clock, embed_timeout=MOMENT)
+        assert await search.embed_put(["green tea"]) is None
+
+        async with asyncio.timeout(20):
+            assert await search.embed_put(MANY) is None
+
+        await search.close()
+
+    async def test_writers_wait_again_once_it_answers(self) -> None:
+        """The call that no writer waits for goes on, and tells."""
+        clock, embedder = FrozenClock(), LaterStuckEmbedder()
+        search = Retriever(InMemoryStorage(clock=clock), embedder, clock, embed_timeout=MOMENT)
+        embedder.stuck = True
+        assert await search.embed_put(["green tea"]) is None
+        embedder.released.set()
+
+        async with asyncio.timeout(20):
+            while await search.embed_put(MANY) is None:
+                await asyncio.sleep(0.05)
+
+        await search.close()
 
     async def test_questions_are_compared_by_words(self) -> None:
         """And the answer says so."""

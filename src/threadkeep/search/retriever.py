@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from threadkeep.concurrency import AnswerTimeout, SharedTask, asking
-from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.concurrency import SharedTask
 from threadkeep.memories.codec import memory_of, text_to_embed
-from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
+from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
+from threadkeep.search.embedding import EMBED_TIMEOUT, EmbedderCalls
 from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking
@@ -41,11 +41,6 @@ VECTORS: Final = "vectors"
 """What is counted as degraded where stored vectors cannot be compared with the embedder's."""
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
-EMBED_TIMEOUT: Final = timedelta(seconds=60)
-"""An embedder that never answers must not stop learning for everybody; remote ones give up earlier themselves."""
-
-_EMBED_SECONDS_A_TEXT: Final = 0.1
-
 CANDIDATES: Final = 256
 """So many of the nearest an engine is asked for at least; what is not among them stands at the partition's mean."""
 
@@ -110,7 +105,7 @@ class Retriever:
         max_bytes: How much RAM the indexes may hold together; the one in use is always kept.
         precision: How they hold vectors.
         telemetry: Counts and logs when the embedder is down.
-        embed_timeout: From when on an embedder that does not answer counts as down.
+        embed_timeout: How long a call waits for an embedder that does not answer; see :class:`EmbedderCalls`.
         language: What all texts are in; ``None``: each in its own.
         replicator: Who asks a vector engine about large partitions; ``None``: every one's are compared here, exactly.
     """
@@ -132,9 +127,10 @@ class Retriever:
         self._telling = storage if isinstance(storage, ImmediateReads) else None
         self._embedder = embedder
         self._immediate = embedder if isinstance(embedder, ImmediateEmbedder) else None
-        self._embed_queries = embedder.embed_queries if isinstance(embedder, QueryEmbedder) else None
         self._clock = clock
-        self._embed_seconds = embed_timeout.total_seconds()
+        self._calls: EmbedderCalls | None = None
+        if embedder is not None:
+            self._calls = EmbedderCalls(embedder, timeout=embed_timeout, telemetry=telemetry)
         self._telemetry = telemetry
         self._language: Language | None = language
         self._replicator = replicator
@@ -381,6 +377,8 @@ class Retriever:
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._cache.clear()
+        if self._calls is not None:
+            self._calls.close()
         if self._replicator is not None:
             await self._replicator.close()
 
@@ -420,18 +418,9 @@ class Retriever:
     async def _embed(
         self, texts: Sequence[str], *, questions: bool = False, within: float | None = None
     ) -> NDArray[np.float32] | None:
-        if self._embedder is None:
+        if self._calls is None:
             return None
-        seconds = self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)
-        embed = self._embed_queries if questions and self._embed_queries else self._embedder.embed
-        try:
-            async with AnswerTimeout(seconds if within is None else min(seconds, within)):
-                with asking():
-                    return _checked(await embed(texts), len(texts), self._embedder.name)
-        except Exception as error:  # noqa: BLE001 - an application's embedder may raise anything; counted and logged
-            if self._telemetry is not None:
-                self._telemetry.degraded(EMBEDDER, error)
-            return None
+        return await self._calls.vectors(texts, questions=questions, within=within)
 
     async def _current_beside(
         self,
@@ -564,20 +553,6 @@ class Retriever:
 def _parts(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     """Return the vector of a question, and where there is one that of the question without its names."""
     return vectors[0], vectors[1] if len(vectors) > 1 else None
-
-
-def _checked(vectors: object, texts: int, name: str) -> NDArray[np.float32]:
-    """Return *vectors* as an array.
-
-    Raises:
-        EmbedderUnavailableError: They are not one finite vector for each text: comparisons with one that is not a
-            number would spoil every ranking.
-    """
-    array = np.asarray(vectors, np.float32)
-    if array.ndim != 2 or len(array) != texts or not np.isfinite(array).all():  # noqa: PLR2004 - a row for each text
-        msg = f"The embedder {name} gave {array.shape} numbers for {texts} texts, or some that are not finite."
-        raise EmbedderUnavailableError(msg)
-    return array
 
 
 def _dims(vectors: NDArray[np.float32] | None) -> int | None:
