@@ -28,9 +28,9 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (58, 1430),
-    "learn one sentence": (53, 1290),
-    "warm recall": (37, 280),
+    "agent turn": (58, 1440),
+    "learn one sentence": (56, 1300),
+    "warm recall": (37, 290),
     "list memories": (14, 73),
     "forget a memory": (27, 428),
     "store put": (17, 113),
