@@ -103,11 +103,22 @@ class EmbedderCalls:
                 call.task.cancel()
 
     async def _ask(self, embed: _Embed, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        """Return the vectors of *texts*.
+
+        Raises:
+            TimeoutError: The embedder did not answer in time.
+            EmbedderUnavailableError: It gave something else than one finite vector for each text: comparisons with one
+                that is not a number would spoil every ranking.
+        """
         began = time.monotonic()
         try:
             async with AnswerTimeout(seconds):
                 with asking():
-                    vectors = _checked(await embed(texts), len(texts), self._embedder.name)
+                    vectors = np.asarray(await embed(texts), np.float32)
+            if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():  # noqa: PLR2004
+                name, shape = self._embedder.name, vectors.shape
+                msg = f"The embedder {name} gave {shape} numbers for {len(texts)} texts, or some that are not finite."
+                raise EmbedderUnavailableError(msg)  # noqa: TRY301 - it did answer
         except Exception as error:
             if not isinstance(error, TimeoutError) and time.monotonic() - began < self._seconds:
                 self._silent = False  # it answers, though with an error
@@ -116,20 +127,11 @@ class EmbedderCalls:
         return vectors
 
 
+async def no_vectors(_: Sequence[str], *, questions: bool = False, within: float | None = None) -> None:
+    """Return ``None``, as :meth:`EmbedderCalls.vectors` does when the embedder failed: there is none."""
+    del questions, within
+
+
 def _retrieve(task: asyncio.Task[NDArray[np.float32]]) -> None:
     if not task.cancelled():
         task.exception()  # no caller waits for it
-
-
-def _checked(vectors: object, texts: int, name: str) -> NDArray[np.float32]:
-    """Return *vectors* as an array.
-
-    Raises:
-        EmbedderUnavailableError: They are not one finite vector for each text: comparisons with one that is not a
-            number would spoil every ranking.
-    """
-    array = np.asarray(vectors, np.float32)
-    if array.ndim != 2 or len(array) != texts or not np.isfinite(array).all():  # noqa: PLR2004 - a row for each text
-        msg = f"The embedder {name} gave {array.shape} numbers for {texts} texts, or some that are not finite."
-        raise EmbedderUnavailableError(msg)
-    return array

@@ -14,7 +14,7 @@ import numpy as np
 from threadkeep.concurrency import SharedTask
 from threadkeep.memories.codec import memory_of, text_to_embed
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
-from threadkeep.search.embedding import EMBED_TIMEOUT, EmbedderCalls
+from threadkeep.search.embedding import EMBED_TIMEOUT, EmbedderCalls, no_vectors
 from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking
@@ -131,6 +131,7 @@ class Retriever:
         self._calls: EmbedderCalls | None = None
         if embedder is not None:
             self._calls = EmbedderCalls(embedder, timeout=embed_timeout, telemetry=telemetry)
+        self._embed = self._calls.vectors if self._calls else no_vectors
         self._telemetry = telemetry
         self._language: Language | None = language
         self._replicator = replicator
@@ -414,13 +415,6 @@ class Retriever:
             if one is not None and one.model == self._embedder.name and one.dims == dims:
                 row[:] = np.frombuffer(one.data, "<f4", dims)
         return rows @ rows.T
-
-    async def _embed(
-        self, texts: Sequence[str], *, questions: bool = False, within: float | None = None
-    ) -> NDArray[np.float32] | None:
-        if self._calls is None:
-            return None
-        return await self._calls.vectors(texts, questions=questions, within=within)
 
     async def _current_beside(
         self,
