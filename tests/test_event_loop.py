@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Generator
 from contextvars import ContextVar
@@ -179,3 +181,22 @@ def test_closing_leaves_what_never_ends(home: EventLoopThread) -> None:
     assert not home.running
     assert kept
     release.set()
+
+
+HANGS: str = """
+import asyncio, time
+from threadkeep.event_loop import EventLoopThread
+
+async def begin():
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 3600)
+
+loop = EventLoopThread()
+loop.run_sync(begin())
+loop.close()
+"""
+
+
+@pytest.mark.slow
+def test_a_program_ends_although_a_call_in_a_thread_does_not() -> None:
+    """Python waits at its end for the threads of executors, so a model that hangs would keep the program for ever."""
+    subprocess.run([sys.executable, "-c", HANGS], check=True, timeout=60)

@@ -8,7 +8,7 @@ here, and both faces, async and sync, submit to it. A submission costs about 0.1
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
+import concurrent.futures.thread  # its hook has to run after ours
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -279,8 +279,21 @@ def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
         with suppress(RuntimeError):  # the interpreter is ending, and waits for the threads itself
             ending.start()
             ending.join(_END_SECONDS)
+            if ending.is_alive():
+                _leave(executor)
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def _leave(executor: ThreadPoolExecutor) -> None:
+    """Let the program end though a thread of *executor* does not, such as one that waits for a model.
+
+    The threads are daemons, as the one that started them is, but Python waits at its end for all that it has listed.
+    """
+    listed: Any = getattr(concurrent.futures.thread, "_threads_queues", {})
+    threads: Any = getattr(executor, "_threads", ())
+    for thread in [*threads]:
+        listed.pop(thread, None)
 
 
 class Closeable(Protocol):
