@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from threadkeep.arguments import check_string, checked_count
 from threadkeep.errors import (
@@ -300,7 +300,7 @@ class SearchHits(Protocol):
 class Searcher(Protocol):
     """Makes vectors, and finds what is like a text in a partition."""
 
-    async def embed_memories(self, texts: Sequence[str]) -> Embedding | None:
+    def embed_memories(self, texts: Sequence[str]) -> Coroutine[Any, Any, Embedding | None]:
         """Return the vectors of memories with these *texts*; ``None`` where there is no embedder or it failed."""
         ...
 
