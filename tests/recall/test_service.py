@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -64,7 +65,14 @@ class World:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    clock, model, telemetry = StillClock(), embedder(), Telemetry()
+    async with opened(embedder()) as world:
+        yield world
+
+
+@asynccontextmanager
+async def opened(model: Any) -> AsyncIterator[World]:
+    """Yield the services with *model* as the embedder."""
+    clock, telemetry = StillClock(), Telemetry()
     storage = HeldStorage(clock)
     await storage.connect()
     search = Retriever(storage, model, clock)
@@ -263,14 +271,14 @@ class TestRecall:
     @pytest.mark.model
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [10, 200, pytest.param(1_000, marks=pytest.mark.soak)])
-    async def test_the_asked_fact_is_in_the_block(self, world: World, size: int):
+    async def test_the_asked_fact_is_in_the_block(self, size: int):
         """One fact among many about the same people and things stands in 300 tokens, 99 times of 100."""
-        world.search._embedder = LocalEmbedder()
         facts = make_facts(size, seed=1)
-        await world.know(*(fact.text for fact in facts))
-
         asked = random.Random(2).sample(facts, min(100, size))
-        found = [await world.recall(fact.question) for fact in asked]
+        async with opened(LocalEmbedder()) as world:
+            await world.know(*(fact.text for fact in facts))
+
+            found = [await world.recall(fact.question) for fact in asked]
 
         there = sum(fact.text in texts(each) for fact, each in zip(asked, found, strict=True))
         assert all(0 < each.tokens <= 300 for each in found)
