@@ -352,7 +352,7 @@ def _are_different_things(newer: str, older: str) -> bool:
     value, other_value = (_content(found["value"]) for found in (new, old))
     if not subject or not other or subject & (other | other_value) or other & value:
         return False
-    return bool(value - other_value and other_value - value)
+    return are_other_values(value, other_value)
 
 
 def _are_numbered_apart(newer: str, older: str) -> bool:
@@ -365,7 +365,7 @@ def _are_numbered_apart(newer: str, older: str) -> bool:
     if new["noun"].split(" ")[0].casefold() in _SPEAKER:
         return False
     value, other_value = (frozenset(map(str.casefold, WORD.findall(found["value"]))) for found in (new, old))
-    return bool(value - other_value and other_value - value)
+    return are_other_values(value, other_value)
 
 
 def _are_named_apart(newer: str, older: str) -> bool:
@@ -384,7 +384,7 @@ def _are_named_apart(newer: str, older: str) -> bool:
         return False
     kind = spoken - {name.casefold(), other_name.casefold()} - FUNCTION
     value, other_value = _content(new["value"]), _content(old["value"])
-    return bool(kind and value - other_value and other_value - value)
+    return bool(kind) and are_other_values(value, other_value)
 
 
 def _tell_two_events(newer: str, older: str) -> bool:
@@ -405,6 +405,11 @@ def _tell_two_things_of_one(newer: str, older: str) -> bool:
     if new["verb"] == old["verb"] and new["verb"] not in _HOLD_BESIDE:
         return False
     return _content(new["value"]).isdisjoint(_content(old["value"]))
+
+
+def are_other_values(value: frozenset[str], other: frozenset[str]) -> bool:
+    """Return whether each of two values has a word that the other one lacks: neither only adds to the other."""
+    return bool(value - other and other - value)
 
 
 def _content(text: str) -> frozenset[str]:

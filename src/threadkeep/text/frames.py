@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from threadkeep.text.claims import FUNCTION, MAX_CHARACTERS, WORD, parse_claim, subjects_of
+from threadkeep.text.claims import FUNCTION, MAX_CHARACTERS, WORD, are_other_values, parse_claim, subjects_of
 from threadkeep.text.semantics import straight, words
 from threadkeep.text.tokenizing import tokenise
 
@@ -122,7 +122,7 @@ def _differ(new: re.Match[str], old: re.Match[str]) -> bool:
         return False
     if _ONE_AT_A_TIME.search(f"{new['start']} {new['value']} {old['value']}"):
         return False
-    return bool(value - other_value and other_value - value)
+    return are_other_values(value, other_value)
 
 
 def _may_have_moved(found: re.Match[str]) -> bool:
