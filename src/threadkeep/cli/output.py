@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar, cast
 from unicodedata import category
@@ -250,18 +250,12 @@ class _LazyConsole:
 
         terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
         width = None if terminal else shutil.get_terminal_size((WIDTH_OF_FILES, 1)).columns  # COLUMNS, if it is set
-        console = Console(stderr=self._stderr, highlight=False, soft_wrap=True, width=width)
+        create = partial(Console, stderr=self._stderr, highlight=False, soft_wrap=True, width=width)
+        console = create()
         if not console.no_color:
             return console
         # Rich would still print bold, and FORCE_COLOR would let it do so into a file: NO_COLOR wins.
-        return Console(
-            stderr=self._stderr,
-            highlight=False,
-            soft_wrap=True,
-            width=width,
-            color_system=None,
-            force_terminal=terminal,
-        )
+        return create(color_system=None, force_terminal=terminal)
 
 
 out: Final = _LazyConsole(stderr=False)
