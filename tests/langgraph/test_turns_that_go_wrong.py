@@ -48,7 +48,7 @@ def facts(tk: threadkeep.Threadkeep) -> list[str]:
 
 
 def two_steps(tk: threadkeep.Threadkeep, last: Any, saver: Any = None) -> Any:
-    """Return a graph that runs *last* after an agent whose turn is recorded."""
+    """Return a graph that runs *last* after an agent that recorded its turn."""
     builder = StateGraph(MessagesState)
     builder.add_node("agent", create_agent(ScriptedModel(), [], middleware=[tk.middleware()]))
     builder.add_node("last", last)
@@ -187,7 +187,7 @@ class TestClose:
         assert reply.text == "There you are."
 
     async def test_a_turn_on_record_is_learnt_after_opening_again(self, tmp_path: Path) -> None:
-        """Its run goes on with another step; the next process need not wait for a lease to end."""
+        """The run continues with another step; the next process need not wait for a lease to end."""
         url = f"sqlite:///{tmp_path}/memory.db"
         tk = threadkeep.open(url, embedder=HashingEmbedder())
 

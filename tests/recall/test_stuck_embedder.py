@@ -98,7 +98,7 @@ class TestEmbed:
         await search.close()
 
     async def test_writers_wait_again_once_it_answers(self) -> None:
-        """The call that no writer waits for goes on, and tells."""
+        """The probe, which no writer waits for, tells."""
         clock, embedder = FrozenClock(), LaterStuckEmbedder()
         search = Retriever(InMemoryStorage(clock=clock), embedder, clock, embed_timeout=MOMENT)
         embedder.stuck = True

@@ -1,4 +1,4 @@
-"""Asks an embedder for vectors, and goes on without them when it does not answer."""
+"""Asks an embedder for vectors; callers do without them when the embedder does not answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SILENT_SECONDS: Final = 0.25
 """How long a call waits for an embedder that did not answer the one before."""
 
 _PROBE_SECONDS: Final = 60.0
-"""How long the call goes on that no caller waits for: servers load a model as long as the connection is open."""
+"""How long the probe may take, for which no caller waits: servers load a model as long as the connection is open."""
 
 _Embed: TypeAlias = "Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]"
 
@@ -36,8 +36,8 @@ _Embed: TypeAlias = "Callable[[Sequence[str]], Awaitable[NDArray[np.float32]]]"
 class EmbedderCalls:
     """Calls an embedder, and counts and logs what fails. Methods run on one event loop.
 
-    When a call gets no answer in time, later ones wait for a moment only: each would wait in vain. One of them goes
-    on; when it or another one has its answer, calls wait again.
+    When a call gets no answer in time, later ones wait for a moment only: each would wait in vain. One of them stays
+    open as the probe; when a call has an answer, later ones wait as before.
 
     Args:
         embedder: The embedder.
@@ -81,12 +81,12 @@ class EmbedderCalls:
             return None
 
     def close(self) -> None:
-        """Cancel the call that goes on."""
+        """Cancel the probe."""
         if self._probe is not None:
             self._probe.task.cancel()
 
     async def _ask_briefly(self, embed: _Embed, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
-        """Return the vectors of *texts*; after *seconds* the call goes on if no other does.
+        """Return the vectors of *texts*; after *seconds* the call becomes the probe, if there is none.
 
         Raises:
             TimeoutError: The embedder did not answer in time.
