@@ -171,7 +171,10 @@ class Threadkeep(TurnOperations):
         self.close()
 
     async def aclose(self) -> None:
-        """Finish learning from recorded turns, 5 seconds at most, and close all connections."""
+        """Finish learning from recorded turns, 5 seconds at most, and close all connections.
+
+        If a storage does not answer for 2 seconds, learning ends with a warning; the next start learns from the rest.
+        """
         await self._app.aclose()
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.concurrency import SharedTask, TimeoutBudget, asking
-from threadkeep.errors import EmbedderUnavailableError, StorageError
+from threadkeep.concurrency import AnswerTimeout, Priority, SharedTask, TimeoutBudget, asking, current_priority
+from threadkeep.errors import ClosedError, EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
 from threadkeep.identity import Owner
 from threadkeep.models.base import EMBEDDER, UsesConnections
@@ -28,6 +28,7 @@ from threadkeep.observability import (
     USER,
     Recording,
     Telemetry,
+    log,
     span,
 )
 from threadkeep.recall.models import Recall
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.capture.extractors import Extractor
+    from threadkeep.capture.service import CaptureService
     from threadkeep.checkpoints.codec import AllowedType
     from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.reflection import Summarizer
@@ -88,6 +90,14 @@ DRAIN_SECONDS: Final = 5.0
 
 CLOSE_SECONDS: Final = 8.0
 """How long closing everything after that may take in all; what takes longer is left as a kill would leave it."""
+
+AWAY_SECONDS: Final = 2.0
+"""For how long a storage may leave a question unanswered while closing; then it is away, and nothing waits for it."""
+
+CLOSE_AWAY_SECONDS: Final = 1.0
+"""How long closing everything may take then."""
+
+_ASK_EVERY_SECONDS: Final = 0.5
 
 
 @dataclass(eq=False)
@@ -470,20 +480,56 @@ class Container:
             task.cancel()
         if background:
             await asyncio.wait(background, timeout=SETTLE_SECONDS)
-        until, services = loop.time() + DRAIN_SECONDS, vars(self.services)
-        await self.timeout_budget.settle(timedelta(seconds=DRAIN_SECONDS))
         starting = None if self._starting is None else self._starting.task
         started = starting is not None and starting.done() and starting.exception() is None
         captures = self.services.captures if started and self.capturing and self.background else None
-        if captures is not None and captures.works:
-            left = max(0.0, until - loop.time())
-            await self._end_steps([partial(captures.drain, timedelta(seconds=left))], left + SETTLE_SECONDS)
+        self.telemetry.closing = True
+        drained, asked = loop.create_task(self._drain(captures)), loop.create_task(self._until_away(starting))
+        ends = DRAIN_SECONDS + SETTLE_SECONDS
+        await asyncio.wait({drained, asked}, timeout=ends, return_when=asyncio.FIRST_COMPLETED)
+        away = not asked.cancel()
+        left = _TOO_LONG if drained.cancel() else drained.result()
         steps: list[Callable[[], Any]] = [] if captures is None else [captures.stop]
+        services = vars(self.services)
         if started and "retention" in services:
             steps.append(self.services.retention.settle)
         if "search" in services:
             steps.append(self.services.search.close)
-        await self._end_steps([*steps, *reversed(self.closers), self.storage.close], CLOSE_SECONDS)
+        steps += [*reversed(self.closers), self.storage.close]
+        await self._end_steps(steps, CLOSE_AWAY_SECONDS if away else CLOSE_SECONDS)
+        if left is not None:
+            reason = asked.result() if away else left
+            log.warning("What was recorded and not learnt from yet is left for the next start: %s", reason)
+
+    async def _drain(self, captures: CaptureService | None) -> str | None:
+        """Let the work end that no turn waits for, and learn from recorded turns; return why some are left."""
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self.timeout_budget.settle(timedelta(seconds=DRAIN_SECONDS))
+                if captures is not None and captures.works:
+                    await captures.learn_all()
+        except TimeoutError:
+            return _TOO_LONG
+        except StorageError as error:
+            return str(error)
+        return None
+
+    async def _until_away(self, starting: asyncio.Task[Services] | None) -> str:
+        """Wait until the storage of the memories or of the threads leaves a question unanswered; return how."""
+        current_priority.set(Priority.CHECKPOINT)
+        if starting is not None and not (await asyncio.wait({starting}, timeout=AWAY_SECONDS))[0]:
+            return _silent(self.storage)
+        while True:
+            for storage in {self.storage, vars(self.threads).get("storage", self.storage)}:
+                try:
+                    with suppress(ClosedError):  # it is not connected
+                        async with AnswerTimeout(AWAY_SECONDS):
+                            await storage.position(PROBED)
+                except TimeoutError:
+                    return _silent(storage)
+                except StorageError as error:
+                    return str(error)
+            await asyncio.sleep(_ASK_EVERY_SECONDS)
 
     async def _end_steps(self, steps: Sequence[Callable[[], Any]], seconds: float) -> None:
         """Run steps of closing, in *seconds* at most; one that fails, or takes more than half of them, is left."""
@@ -494,10 +540,18 @@ class Container:
             await asyncio.wait({task}, timeout=max(_SHORTEST_SECONDS, min(most, until - loop.time())))
             if task.cancel():
                 self.telemetry.degraded("storage.close", TimeoutError())
+                await asyncio.wait({task}, timeout=_SHORTEST_SECONDS)
             elif (error := task.exception()) is not None:
                 if not isinstance(error, StorageError):
                     raise error
                 self.telemetry.degraded("storage.close", error)
+
+
+_TOO_LONG: Final = f"learning took more than {DRAIN_SECONDS:g} seconds."
+
+
+def _silent(storage: Storage) -> str:
+    return f"{storage.location} did not answer within {AWAY_SECONDS:g} seconds."
 
 
 async def _counted(work: Coroutine[Any, Any, T]) -> T:

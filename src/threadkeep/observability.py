@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cas
 from typing_extensions import override
 
 from threadkeep.clock import SystemClock
+from threadkeep.errors import StorageUnavailableError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -394,9 +395,13 @@ class Telemetry:
 
     The same failure is logged once a minute, with how often it came, so that a storage that is
     down for an hour does not fill the log.
+
+    Attributes:
+        closing: Whether failures of a storage are counted and not logged: closing logs them once.
     """
 
     def __init__(self) -> None:
+        self.closing = False
         self._guard = threading.Lock()
         self._counts: Counter[str] = Counter()
         self._times: dict[str, _Times] = {}
@@ -432,6 +437,8 @@ class Telemetry:
         key = (where, kind)
         with self._guard:
             self._counts[f"{where}.degraded"] += 1
+            if self.closing and isinstance(error, StorageUnavailableError | TimeoutError):
+                return
             now = time.monotonic()
             last = self._logged_at.get(key)
             if last is not None and now - last < _REPEAT_AFTER_SECONDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,40 @@ class TestFaults:
                 if TAUGHT in turn(tk, ASKED, thread_id="2"):
                     break
             assert set(facts(tk)) >= {TAUGHT, "I have a dog called Rex."}
+
+
+@pytest.mark.linux
+@pytest.mark.slow
+class TestClose:
+    @pytest.mark.parametrize("fault", ["stalled", "killed"])
+    def test_closing_waits_for_no_answer_and_loses_no_turn(
+        self, own_server: PostgresServer, fault: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It gives up learning before its 5 seconds are over, with one warning, and the next start learns the rest."""
+        tk = threadkeep.open(
+            own_server.url, embedder=HashingEmbedder(), settings=Settings.load(capture_lease_seconds=2)
+        )
+        turn(tk, TAUGHT, thread_id="1")
+        assert facts(tk) == [TAUGHT]
+        turn(tk, "I have a dog called Rex.", thread_id="2")
+        if fault == "stalled":
+            own_server.pause()
+        else:
+            own_server.kill()
+
+        tk.close()
+
+        warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warnings) == 1, warnings
+        assert "left for the next start" in warnings[0]
+        if fault == "stalled":
+            assert "did not answer within 2 seconds" in warnings[0]
+            own_server.resume()
+        else:
+            assert "cannot be reached" in warnings[0]
+            own_server.start()
+        with threadkeep.open(own_server.url, embedder=HashingEmbedder()) as again:
+            assert facts(again) == ["I have a dog called Rex.", TAUGHT]
 
 
 class TestDoctor:

@@ -448,6 +448,14 @@ class CaptureService:
         """
         return await self._queue.drain(timeout, others=others)
 
+    async def learn_all(self) -> None:
+        """Learn from what may be taken, until nothing is left.
+
+        Raises:
+            StorageError: The storage did not answer.
+        """
+        await self._queue.learn_all()
+
     async def stop(self) -> None:
         """Stop the worker; what it was at is given back, for others to take at once. The second call does nothing."""
         await self._queue.stop()

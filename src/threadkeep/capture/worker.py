@@ -389,14 +389,14 @@ class Queue:
         away = timeout if others else timedelta(0)
         try:
             async with asyncio.timeout(timeout.total_seconds()):
-                await until_available(partial(self._drain, others=others), away)
+                await until_available(partial(self.learn_all, others=others), away)
         except (TimeoutError, StorageError) as error:
             self._telemetry.degraded("capture.drain", error)
             return False
         return True
 
-    async def _drain(self, *, others: bool) -> None:
-        """Learn until nothing is left.
+    async def learn_all(self, *, others: bool = False) -> None:
+        """Learn until nothing is left; see :meth:`drain`.
 
         Raises:
             StorageError: The storage did not answer for one of the turns, which are given back.

@@ -7,12 +7,13 @@ session for each transaction.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import select
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
@@ -22,6 +23,7 @@ from psycopg import AsyncConnection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+from typing_extensions import override
 
 from threadkeep.concurrency import PriorityGate, StalledError
 from threadkeep.errors import (
@@ -38,6 +40,7 @@ from threadkeep.errors import (
 from threadkeep.storage.base import CallRunner
 
 T = TypeVar("T")
+C = TypeVar("C", bound=AsyncConnection[Any])
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
 CONNECT_SECONDS: Final = 5
@@ -52,6 +55,8 @@ LATE_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 _RECONNECT_SECONDS: Final = 0.5
 """How long the pool retries to connect by itself; the next caller makes it try again."""
+
+_POOL_NAME: Final = "threadkeep-postgres"
 
 _IDLE_SECONDS: Final = 300.0
 _LOCK: Final = int.from_bytes(b"THKPSETU")
@@ -98,6 +103,7 @@ class PostgresPool:
         self._closed = False
         self._pid = 0
         self._deadlines: set[_StatementDeadline] = set()
+        self._connecting: set[asyncio.Task[Any]] = set()
         self._calls = CallRunner(is_lost=_is_lost, reconnect=self._drop_idle)
         self.refused: Exception | None = None
         """Why the last attempt to connect failed; ``None`` if it succeeded."""
@@ -139,7 +145,7 @@ class PostgresPool:
                 timeout=self._wait,
                 max_idle=_IDLE_SECONDS,
                 reconnect_timeout=_RECONNECT_SECONDS,
-                name="threadkeep-postgres",
+                name=_POOL_NAME,
                 open=False,
             )
             await pool.open()
@@ -148,18 +154,50 @@ class PostgresPool:
     async def close(self) -> None:
         """Release every connection; the second call does nothing.
 
-        The statements of turns end before that. Maintenance that takes longer is cut, and PostgreSQL rolls it back.
+        The statements of turns end before that. What takes longer is cut, also if the caller is cancelled meanwhile,
+        and PostgreSQL rolls it back.
         """
         self._closed = True
-        here = self._pid == os.getpid()
-        ended = not here or await self._calls.drain()
         pool, self._pool = self._pool, None
-        if not ended:
-            for deadline in [*self._deadlines]:
-                deadline.cut_now()
-            await self._calls.drain()
-        if pool is not None and here:
-            await pool.close(LATE_SECONDS)
+        if self._pid not in (0, os.getpid()):
+            return
+        ended = False
+        try:
+            ended = await self._calls.drain()
+        finally:
+            for task in self._connecting:
+                task.cancel()
+            if not ended:
+                for deadline in [*self._deadlines]:
+                    deadline.cut_now()
+                await self._calls.drain()
+            if pool is not None:
+                await pool.close(LATE_SECONDS)
+
+    async def connect(self, connecting: Coroutine[Any, Any, C]) -> C:
+        """Return a new connection; closing ends the attempt, and :attr:`refused` says how it went.
+
+        Raises:
+            psycopg.OperationalError: Connecting failed, or the pool was closed meanwhile.
+        """
+        task = asyncio.create_task(connecting)
+        self._connecting.add(task)
+        try:
+            if self._closed:
+                task.cancel()
+            connection = await task
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if not self._closed or (caller is not None and caller.cancelling()):
+                raise
+            raise psycopg.OperationalError(str(_closed())) from None
+        except (psycopg.Error, OSError) as error:
+            self.refused = error
+            raise
+        finally:
+            self._connecting.discard(task)
+        self.refused = None
+        return connection
 
     @asynccontextmanager
     async def connection(self, *, seconds: float | None = None) -> AsyncGenerator[Connection]:
@@ -309,18 +347,28 @@ class PostgresPool:
 
 
 class _Connection(AsyncConnection[TupleRow]):
-    """Reports to the pool how connecting went; psycopg's own class only logs it."""
+    """Connects by means of its pool, which ends the attempt when it is closed."""
 
     @classmethod
     async def connect(cls, conninfo: str = "", *, pool: PostgresPool, **kwargs: Any) -> Self:  # type: ignore[override]
         """Connect as psycopg does."""
-        try:
-            connection = await super().connect(conninfo, **kwargs)
-        except (psycopg.Error, OSError) as error:
-            pool.refused = error
-            raise
-        pool.refused = None
-        return connection
+        return await pool.connect(super().connect(conninfo, **kwargs))
+
+
+class _OwnConnections(logging.Filter):
+    """Drops warnings of psycopg about connections of Threadkeep: their callers get an error, which says more."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING or not isinstance(record.args, tuple):
+            return True
+        return not any(
+            isinstance(getattr(one, "_conn", one), _Connection) or _POOL_NAME in str(one) for one in record.args
+        )
+
+
+for _name in ("psycopg", "psycopg.pool"):
+    logging.getLogger(_name).addFilter(_OwnConnections())
 
 
 class _StatementDeadline:

@@ -108,8 +108,10 @@ class PostgresStorage(StorageBase):
 
     async def close(self) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.close`. The pool is closed even if it was never opened."""
-        await super().close()
-        await self.pool.close()
+        try:
+            await super().close()
+        finally:
+            await self.pool.close()
 
     @property
     def gate(self) -> PriorityGate | None:
