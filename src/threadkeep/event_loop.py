@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
@@ -54,11 +55,7 @@ class EventLoopThread:
         if here is self._loop:
             return await coroutine
         answer: asyncio.Future[T] = here.create_future()
-
-        def tell(result: T | None, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the caller's loop was closed
-                here.call_soon_threadsafe(settle, answer, result, error)
-
+        tell: Any = partial(cast("Any", here.call_soon_threadsafe), settle, answer)
         errand = self._submitted(coroutine, tell)
         try:
             return await answer
@@ -158,7 +155,7 @@ class EventLoopThread:
             thread.join()
 
     def _submitted(
-        self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], None]
+        self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], object]
     ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         with self._guard:
@@ -193,13 +190,14 @@ class _Submission(Generic[T]):
     Attributes:
         coroutine: What to run.
         loop: The loop to run it on; it runs in the caller's context.
-        callback: Is called once, on that loop, with the result or with what was raised.
+        callback: Is called once, on that loop, with the result or with what was raised. It raises ``RuntimeError`` if
+            the caller's loop was closed.
         task: Runs it; ``None``: it has not begun.
     """
 
     coroutine: Coroutine[Any, Any, T]
     loop: asyncio.AbstractEventLoop
-    callback: Callable[[T | None, BaseException | None], None]
+    callback: Callable[[T | None, BaseException | None], object]
     task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
@@ -225,12 +223,14 @@ class _Submission(Generic[T]):
             failure = error
         if self.task is not None:
             self.task.remove_done_callback(self._never_ran)
-        self.callback(result, failure)
+        with suppress(RuntimeError):
+            self.callback(result, failure)
 
     def _never_ran(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
         self.coroutine.close()
-        self.callback(None, asyncio.CancelledError())
+        with suppress(RuntimeError):
+            self.callback(None, asyncio.CancelledError())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

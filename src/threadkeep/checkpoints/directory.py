@@ -388,12 +388,12 @@ class ThreadOwners:
         """
         begun = epoch or await self.epoch(owner)
         enter = partial(self._directory.enter, owner, thread.thread_id, scoped=scoped, epoch=begun)
-        await self._threads.call(until_available(enter, self._threads.timeout))
+        await self._threads.call(until_available, enter, self._threads.timeout)
 
     async def epoch(self, owner: Owner) -> str:
         """Return the owner's epoch: another one once the owner was erased. It waits for the storage."""
-        epoch = until_available(partial(self._directory.epoch, owner), self._threads.timeout)
-        return await self._threads.call(epoch)
+        ask = partial(self._directory.epoch, owner)
+        return await self._threads.call(until_available, ask, self._threads.timeout)
 
     async def note_end(self, thread: ThreadStore, owner: str, status: ThreadStatus) -> None:
         """Note in the list how a run on a thread ended; nothing if the label *owner* names none."""
@@ -401,7 +401,7 @@ class ThreadOwners:
             return
         scoped = len(thread.partition.parts) > 1
         note = self._directory.turn_note(listed, thread.thread_id, scoped=scoped, question=str, status=status)
-        await self._threads.call(self._directory.note_turn(note))
+        await self._threads.call(self._directory.note_turn, note)
 
     async def owner_of(self, thread_id: str) -> str | None:
         """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""

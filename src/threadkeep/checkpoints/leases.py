@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -157,7 +158,8 @@ class Lease:
         changes: list[Change] = []
         while self._deferred:  # another thread may add to them meanwhile
             changes.append(self._deferred.popleft())
-        self.thread.add(changes)
+        if changes:
+            self.thread.add(changes)
 
     async def settle(self) -> None:
         """Commit what was deferred, before the run reads or ends; in the event loop of the storage."""
@@ -214,9 +216,9 @@ class SharedLease:
         self.lease.leases.loop.run_sync(self.lease.settle())
 
 
-async def _to_the_end(loop: EventLoopThread, work: Coroutine[Any, Any, None]) -> None:
+def _to_the_end(loop: EventLoopThread, work: Coroutine[Any, Any, None]) -> Awaitable[None]:
     """Do *work*, also if the run that waits for it is cancelled meanwhile."""
-    await asyncio.shield(asyncio.ensure_future(loop.run(work)))
+    return asyncio.shield(asyncio.ensure_future(loop.run(work)))
 
 
 current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)
@@ -318,7 +320,7 @@ class Leases:
         try:
             waiting, fresh = LeaseWait(token, strategy), taken_from is not None
             while True:
-                head = await self._threads.call(thread.head(fresh=fresh)) or Head(thread.thread_id)
+                head = await self._threads.call(thread.head, fresh=fresh) or Head(thread.thread_id)
                 head.require_wanted(
                     lease.run, owner=locked_to, holder=taken_from, named=not (needs_owner and owner is None)
                 )
@@ -345,7 +347,7 @@ class Leases:
 
         A run that waits sees its token in the thread's head, removes it, and ends.
         """
-        if await self._threads.call(thread.head()) is None:
+        if await self._threads.call(thread.head) is None:
             return False
         await thread.commit(cancel_waiting(token))
         until = asyncio.get_running_loop().time() + _CANCEL_SECONDS
@@ -395,7 +397,7 @@ class Leases:
         lease.ending = True
         lease.write_deferred()
         try:
-            await lease.thread.commit(lambda head: _without(head, lease))
+            await lease.thread.commit(partial(_without, lease))
             if lease.status is not None and lease.status != lease.head.status:  # else the list says so after the next
                 await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status)
         except ConflictError:
@@ -433,7 +435,7 @@ class Leases:
         if not (calls := lease.take_calls()):
             return
         try:
-            operations, _ = await self._threads.call(lease.thread.undo(lease.run))
+            operations, _ = await self._threads.call(lease.thread.undo, lease.run)
             keeps = bool(operations)
         except StorageError:
             keeps = True
@@ -497,7 +499,7 @@ class Leases:
         operations: list[Operation] = []
         newest, writer = seen.newest, seen.writer
         if strategy == "rollback" and seen.lease is not None and thread.is_leased(seen):
-            operations, newest = await self._threads.call(thread.undo(seen.lease.run))
+            operations, newest = await self._threads.call(thread.undo, seen.lease.run)
             writer = "" if newest != seen.newest else writer
         taken = replace(
             seen,
@@ -530,7 +532,7 @@ class Leases:
         if not lease.written:
             return
         ref = Ref(lease.thread.partition, CheckpointPlace("", lease.written).path, CHECKPOINT)
-        (item,) = await self._threads.call(self._threads.get_items([ref]))
+        (item,) = await self._threads.call(self._threads.get_items, [ref])
         if item is None:
             lease.undone = True  # whichever release is first, the run is told
             raise undone()
@@ -565,7 +567,7 @@ async def _quietly(work: Callable[P, Awaitable[None]], *args: P.args, **kwargs: 
         await work(*args, **kwargs)
 
 
-def _without(head: Head, lease: Lease) -> Head:
+def _without(lease: Lease, head: Head) -> Head:
     head.require_lease(lease.run)
     return replace(head, lease=None, status=lease.status or head.status)
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.storage.interface import Storage
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MoveIn: TypeAlias = "Callable[[ThreadkeepCheckpointer, ThreadId, Owner | None], Coroutine[Any, Any, None]]"
 
@@ -155,9 +156,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """What is done with whole threads, in this view; its coroutines run in the storage's loop, see :meth:`run`."""
         return Maintenance(self._threads, self._leases, self.directory, self.owners, self.serde, self._owner)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run *work* of :attr:`maintenance` in the storage's loop, connected, as long as one call of it may take."""
-        return self._submit(self._threads.call(work), work)
+        try:
+            return await self._call(lambda: work)
+        finally:
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # it has not begun: the loop was closed, say
+                work.close()
 
     async def connect(self) -> None:
         """Connect the storage now, instead of at the first use."""
@@ -214,9 +219,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             wait_for(self._moved(config, self._move_in))
         target = self._target(config)
         if not target.begins_run:
-            return self._run_sync(self._load(target))
+            return self._call_sync(self._load, target)
         self._require_outside(target)
-        lease, found = self._submit_sync(self._begin(target, Beginning(current_lease.get()), reads=True))
+        beginning = Beginning(current_lease.get())
+        lease, found = self._loop.run_sync(self._ready(self._begin, target, beginning, reads=True))
         self._follow(target, lease)
         return found
 
@@ -226,7 +232,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             await self._moved(config, self._move_in)
         target = self._target(config)
         if not target.begins_run:
-            return await self.run(self._load(target))
+            return await self._call(self._load, target)
         self._require_outside(target)
         lease, found = await self._begun(target, Beginning(current_lease.get()), reads=True)
         self._follow(target, lease)
@@ -237,7 +243,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> tuple[Lease, CheckpointTuple | None]:
         """Do what :meth:`_begin` does; if the caller is cancelled meanwhile, the lease that it takes is given back."""
         try:
-            return await self._submit(self._begin(target, beginning, reads=reads))
+            return await self._loop.run(self._ready(self._begin, target, beginning, reads=reads))
         except BaseException:
             beginning.abandoned = True
             if beginning.lease is not None:  # otherwise it is given back once there is one
@@ -253,7 +259,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        yield from self._run_sync(self._list(config, filter, before, limit))
+        yield from self._call_sync(self._list, config, filter, before, limit)
 
     @override
     async def alist(
@@ -264,7 +270,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        for found in await self.run(self._list(config, filter, before, limit)):
+        for found in await self._call(self._list, config, filter, before, limit):
             yield found
 
     @override
@@ -277,7 +283,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
         if not self._deferred(target, change, metadata):
-            self._run_sync(self._write(target, change))
+            self._call_sync(self._write, target, change)
         return target.wrote(checkpoint["id"])
 
     @override
@@ -290,7 +296,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
         if not self._deferred(target, change, metadata):
-            await self.run(self._write(target, change))
+            await self._call(self._write, target, change)
         return target.wrote(checkpoint["id"])
 
     @override
@@ -298,58 +304,58 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         if (work := self._put_writes(config, writes, task_id, task_path)) is not None:
-            self._run_sync(work)
+            self._call_sync(work)
 
     @override
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         if (work := self._put_writes(config, writes, task_id, task_path)) is not None:
-            await self.run(work)
+            await self._call(work)
 
     @override
     def delete_thread(self, thread_id: str) -> None:
-        self._run_sync(self.maintenance.delete(thread_id))
+        self._call_sync(self.maintenance.delete, thread_id)
 
     @override
     async def adelete_thread(self, thread_id: str) -> None:
-        await self.run(self.maintenance.delete(thread_id))
+        await self._call(self.maintenance.delete, thread_id)
 
     @override
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        self._run_sync(self._delete_for_runs(run_ids))
+        self._call_sync(self._delete_for_runs, run_ids)
 
     @override
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self.run(self._delete_for_runs(run_ids))
+        await self._call(self._delete_for_runs, run_ids)
 
     @override
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        self._run_sync(self.maintenance.prune(thread_ids, strategy))
+        self._call_sync(self.maintenance.prune, thread_ids, strategy)
 
     @override
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self.run(self.maintenance.prune(thread_ids, strategy))
+        await self._call(self.maintenance.prune, thread_ids, strategy)
 
     @override
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        self._run_sync(self.maintenance.copy(source_thread_id, target_thread_id))
+        self._call_sync(self.maintenance.copy, source_thread_id, target_thread_id)
 
     @override
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self.run(self.maintenance.copy(source_thread_id, target_thread_id))
+        await self._call(self.maintenance.copy, source_thread_id, target_thread_id)
 
     @override
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        return self._run_sync(self._delta_history(config, channels))
+        return self._call_sync(self._delta_history, config, channels)
 
     @override
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        return await self.run(self._delta_history(config, channels))
+        return await self._call(self._delta_history, config, channels)
 
     get_next_version = InMemorySaver.get_next_version
     """Numbers channel versions as all of LangGraph's savers do."""
@@ -367,41 +373,29 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         vars(view).update(changes)
         return view
 
-    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what :meth:`run` does, blocking."""
-        return self._submit_sync(self._threads.call(work), work)
+    def _call(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        """Call *work* in the storage's loop, connected; it may take as long as one call of the storage."""
+        return self._loop.run(self._ready(self._threads.call, work, *args, **kwargs))
 
-    async def _submit(self, work: Coroutine[Any, Any, T], *within: Coroutine[Any, Any, Any]) -> T:
-        """Run *work* in the storage's loop, connected; each of its calls of the storage has its own time.
+    def _call_sync(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what :meth:`_call` does, blocking."""
+        return self._loop.run_sync(self._ready(self._threads.call, work, *args, **kwargs))
 
-        What does not begin, on a closed or forked loop or because the caller is cancelled, is closed: *work*, and what
-        is *within* it.
-        """
-        try:
-            return await self._loop.run(self._ready(work))
-        finally:
-            for one in (work, *within):
-                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                    one.close()
-
-    def _submit_sync(self, work: Coroutine[Any, Any, T], *within: Coroutine[Any, Any, Any]) -> T:
-        try:
-            return self._loop.run_sync(self._ready(work))
-        finally:
-            for one in (work, *within):
-                if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                    one.close()
-
-    def _ready(self, work: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+    def _ready(
+        self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]:
+        """Return what calls *work* in the storage's loop, connected."""
         if self._leases.closed:
             raise closed_error()
-        return work if self._leases.connected else self._connected(work)
+        return work(*args, **kwargs) if self._leases.connected else self._connected(work, *args, **kwargs)
 
-    async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _connected(self, work: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Connect at the first call."""
-        await self._threads.call(self._connect())
+        await self._threads.call(self._connect)
         self._leases.connected = True
-        return await work
+        return await work(*args, **kwargs)
 
     def lease_of(self, config: RunnableConfig) -> Lease | None:
         """Return the lease that the run of *config* writes with; ``None``: it has none."""
@@ -458,7 +452,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         lease = around if shared and around is not None else await self._take(target)
         beginning.lease = None if shared else lease
         try:
-            found = await self._threads.call(self._load(target, lease)) if reads else None
+            found = await self._threads.call(self._load, target, lease) if reads else None
             if beginning.abandoned:
                 raise asyncio.CancelledError  # noqa: TRY301 - the lease is given back
             return lease, found  # noqa: TRY300
@@ -525,11 +519,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> Coroutine[Any, Any, None] | None:
+    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Encode on the caller's thread; return what writes it; ``None``: the run does so with what comes next."""
         target = self._target(config)
         if not writes:
-            return self._require_owner(target)
+            return partial(self._require_owner, target)
         lease = target.lease
         run, memory = lease.run if lease is not None else "", not is_memory_off(config)
         if lease is not None and not target.place.namespace and (status := status_after(writes)):
@@ -540,9 +534,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         )
         change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
         if lease is None:
-            return self._write(target, change)
+            return partial(self._write, target, change)
         if target.is_sync:
-            return lease.write(change)
+            return partial(lease.write, change)
         lease.defer(change)
         return None
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from cachetools import LRUCache
 
@@ -44,7 +44,6 @@ from threadkeep.storage.interface import (
     Item,
     Namespace,
     Operation,
-    Page,
     Partition,
     Put,
     Ref,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 EXPIRY: Final = ".thread-expiry"
@@ -142,12 +142,12 @@ class ThreadStore:
 
     async def is_cancelled(self, run: str) -> bool:
         """Return whether the run with the token *run* is to wait for the lease no longer; what is known stays."""
-        head = (await self._threads.call(self._read_head())).head
+        head = (await self._threads.call(self._read_head)).head
         return head is not None and run in head.cancelled
 
-    async def commit(self, revise: Callable[[Head], Head], operations: Sequence[Operation] = ()) -> None:
+    def commit(self, revise: Callable[[Head], Head], operations: Sequence[Operation] = ()) -> Coroutine[Any, Any, None]:
         """Commit one change, and wait for it as long as a call of the storage may take; see :meth:`write`."""
-        await self._threads.call(self.write(Change(revise, operations)))
+        return self._threads.call(self.write, Change(revise, operations))
 
     async def write(self, change: Change) -> None:
         """Commit *change* after those that wait already.
@@ -163,7 +163,7 @@ class ThreadStore:
     def add(self, changes: Sequence[Change]) -> None:
         """Commit *changes* after those that wait already; nothing waits for them but what is called if they fail."""
         self._waiting += changes
-        if self._committing is None and self._waiting:
+        if self._committing is None:
             self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
 
     async def settle(self) -> None:
@@ -276,7 +276,8 @@ class ThreadStore:
     async def _pages(self, prefix: Namespace, limit: int = _PAGE) -> AsyncGenerator[Sequence[Item]]:
         after: str | None = None
         while True:
-            page = await self._threads.scan(self.partition, prefix, after=after, limit=limit)
+            ask = partial(self._threads.storage.scan, self.partition, prefix=prefix, after=after, limit=limit)
+            page = await until_available(ask, self._threads.timeout)
             yield page.items
             after = page.after
             if after is None:
@@ -417,15 +418,8 @@ class Threads:
         """Return items, or ``None`` for what is not there."""
         return until_available(partial(self.storage.get, refs), self.timeout)
 
-    def scan(
-        self, partition: Partition, prefix: Namespace, *, after: str | None = None, limit: int = _PAGE
-    ) -> Awaitable[Page]:
-        """Return a page of items."""
-        ask = partial(self.storage.scan, partition, prefix=prefix, after=after, limit=limit)
-        return until_available(ask, self.timeout)
-
-    async def call(self, work: Awaitable[T]) -> T:
-        """Return the result of calls of the storage.
+    async def call(self, work: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of *work*, which calls the storage.
 
         Raises:
             StorageUnavailableError: It took too long; what it writes may still arrive.
@@ -435,7 +429,7 @@ class Threads:
         seconds = self.timeout.total_seconds()
         try:
             async with AnswerTimeout(seconds):
-                return await work
+                return await work(*args, **kwargs)
         except TimeoutError:
             msg = (
                 f"{self.storage.location} did not answer within {seconds:g} seconds; look at its load, or try "
