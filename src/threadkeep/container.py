@@ -113,7 +113,8 @@ class Container:
         telemetry: Counts events.
         closers: Called before the storage is closed, in reverse order.
         sweep_every: The interval of removing expired rows.
-        notice_every: The interval of reading other processes' erasures and opt-outs.
+        notice_every: The interval of reading other processes' erasures and opt-outs; so long after the embedder
+            answers again, what was written meanwhile is embedded.
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
         changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
@@ -444,7 +445,10 @@ class Container:
                 self.telemetry.degraded("owners.notice", error)
 
     async def _sweep(self) -> None:
-        """Remove expired rows, expire proposals and archive memories at intervals; reads hide expired rows at once."""
+        """Remove expired rows, expire proposals, archive memories and embed what lacks vectors, at intervals.
+
+        Reads hide expired rows at once. Vectors are also made soon after the embedder answers again.
+        """
 
         async def swept() -> None:
             self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
@@ -464,14 +468,33 @@ class Container:
             "memories.tidying": services.retention.round,
             "memories.reflect": services.reflection.round,
             "storage.sweep": swept,
+            "vectors.restore": services.missing_vectors.round,
         }
-        while True:
-            for name, work in rounds.items():
+
+        async def run(*names: str) -> None:
+            for name in names:
                 try:
-                    await work()
+                    await rounds[name]()
                 except StorageError as error:
                     self.telemetry.degraded(name, error)
-            await asyncio.sleep(self.sweep_every.total_seconds())
+
+        while True:
+            await run(*rounds)
+            next_at = time.monotonic() + self.sweep_every.total_seconds()
+            while await self._embedder_recovers(until=next_at):
+                await run("vectors.restore")
+
+    async def _embedder_recovers(self, *, until: float) -> bool:
+        """Wait until the embedder answers after it failed, or until that monotonic time; return whether it does."""
+        recovered = self.services.missing_vectors.recovered
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(_SHORTEST_SECONDS, until - time.monotonic())):
+                await recovered.wait()
+                await asyncio.sleep(self.notice_every.total_seconds())  # it may fail every other time
+        if not recovered.is_set() or time.monotonic() >= until:
+            return False
+        recovered.clear()
+        return True
 
     async def _stop(self) -> None:
         loop = asyncio.get_running_loop()

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from threadkeep.runs import Runs
     from threadkeep.scopes.repository import ScopeRepository
     from threadkeep.scopes.service import ScopeService
+    from threadkeep.search.missing_vectors import MissingVectors
     from threadkeep.search.retriever import Retriever
     from threadkeep.search.vectorstores.base import Replicator
     from threadkeep.settings import Settings
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MEGABYTE: Final = 1024 * 1024
-
 
 if TYPE_CHECKING:
     component = cached_property
@@ -288,6 +288,13 @@ class Services:
         )
 
     @component
+    def missing_vectors(self) -> MissingVectors:
+        """Embeds later what was written while the embedder failed."""
+        from threadkeep.search.missing_vectors import MissingVectors
+
+        return MissingVectors(self.storage, self.search, self.clock, self.telemetry)
+
+    @component
     def calibration(self) -> Calibration:
         """Measures what the cosines of the embedder mean."""
         from threadkeep.models.calibration import Calibration
@@ -306,7 +313,7 @@ class Services:
         """Commits changes of memories with their audit entries."""
         from threadkeep.memories.audited_writer import AuditedWriter
 
-        return AuditedWriter(self.storage, self.clock)
+        return AuditedWriter(self.storage, self.clock, schedule=self.missing_vectors.schedule)
 
     @component
     def memory_reader(self) -> MemoryReader:
@@ -447,11 +454,7 @@ class Services:
 
         settings = self.settings
         return ProfileReader(
-            self.search,
-            self.clock,
-            self._profile,
-            mode=settings.profile,
-            budget_tokens=settings.profile_budget_tokens,
+            self.search, self.clock, self._profile, mode=settings.profile, budget_tokens=settings.profile_budget_tokens
         )
 
     @component

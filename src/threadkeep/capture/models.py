@@ -131,7 +131,8 @@ class Receipt:
         not_kept: Each statement that was not kept, with the reason, where that is known already.
         lifted: Tombstones that are gone, as the user asked to remember what they kept from being learnt.
         degraded: What was missing: ``storage`` (slow, or not recorded; the next turn records it), ``timeout``
-            (it is recorded, and was not learnt from in time).
+            (it is recorded, and was not learnt from in time), ``embedder`` (a memory is found by words only until the
+            embedder answers again).
     """
 
     status: Literal["queued", "pending", "duplicate", "nothing", "done", "failed"]

@@ -38,7 +38,9 @@ from threadkeep.capture.turns import (
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MessageId, ThreadId, TurnId
-from threadkeep.models.base import Message
+from threadkeep.memories.codec import MEMORIES
+from threadkeep.models.base import EMBEDDER, Message
+from threadkeep.search.missing_vectors import lacks_vectors
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.redaction import redact
 
@@ -340,7 +342,9 @@ class CaptureService:
         await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), learn)
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
-        return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
+        if waits:
+            return replace(receipt, reason=waits.reason)
+        return await self._checked(_settled(receipt, records), owner)
 
     async def learn_imported(
         self,
@@ -401,7 +405,14 @@ class CaptureService:
                     read_at = position
                     records = await self.on_record.records(receipt.turn_ids, owner=owner)
                     waiting = _waiting(records)
-        return _settled(receipt, records)
+        return await self._checked(_settled(receipt, records), owner)
+
+    async def _checked(self, receipt: Receipt, owner: Owner) -> Receipt:
+        """Return *receipt*, with ``embedder`` in ``degraded`` while one of its memories waits for its vectors."""
+        refs = [Ref(owner.partition, (MEMORIES, owner.label), key) for key in receipt.memory_ids]
+        items = await self._storage.get(refs) if refs else ()
+        lacking = any(item is not None and lacks_vectors(item) for item in items)
+        return replace(receipt, degraded=(*receipt.degraded, EMBEDDER)) if lacking else receipt
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
         """Return the puts that empty the records of these turns of their texts; for one commit with the rest.

@@ -450,7 +450,7 @@ class CollectionService(Service):
             *(Put(namespace, key, parts[key], ("text",), vectors[key]) for key in new),
             *(Delete(namespace, key) for key in sorted(known - parts.keys())),
         ]
-        await self._services.storage.commit(Batch(partition, operations))
+        await self._services.storage.commit(Batch(partition, self._services.missing_vectors.schedule(operations)))
         unembedded = self._services.search.semantic and any(vectors[key] is None for key in new)
         degraded = (EMBEDDER,) if unembedded else ()
         return Ingested(source.document_id, len(parts), changed=True, written=len(new), degraded=degraded)

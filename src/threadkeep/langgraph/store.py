@@ -452,7 +452,8 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
                 ttl=write.ttl,
             )
         )
-    batches = [Batch(partition, parts, epochs.get(partition)) for partition, parts in operations.items()]
+    schedule = services.missing_vectors.schedule
+    batches = [Batch(partition, schedule(parts), epochs.get(partition)) for partition, parts in operations.items()]
     if len(batches) > 1:
         for batch in batches:
             encode_batch(batch)  # one that cannot be kept stops the others, before anything is written

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -298,11 +298,23 @@ class AuditedWriter:
 
     The end of an owner's chain is remembered here, so that a change costs no further read; where another
     process has written since, the commit is refused by the storage and made again from what is there.
+
+    Args:
+        storage: Keeps the items.
+        clock: Tells the time of the entries.
+        schedule: Returns operations with the work that is due for them later; ``None``: there is none.
     """
 
-    def __init__(self, storage: Storage, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Clock,
+        *,
+        schedule: Callable[[Sequence[Operation]], Sequence[Operation]] | None = None,
+    ) -> None:
         self._storage = storage
         self._clock = clock
+        self._schedule = schedule
         self._heads: OrderedDict[bytes, AuditHead] = OrderedDict()
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
         self._written: dict[Owner, None] = {}
@@ -334,6 +346,8 @@ class AuditedWriter:
                 expectation is not met; nothing was written.
             PartitionErasedError: The owner was erased since *epoch*.
         """
+        if self._schedule is not None:
+            operations = self._schedule(operations)
         whole, after = audited(owner, head, operations, by=by, why=why, at=self._clock.now())
         position = await self._storage.commit(Batch(owner.partition, whole, epoch))
         key = owner.partition.digest

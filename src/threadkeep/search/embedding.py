@@ -43,6 +43,9 @@ class EmbedderCalls:
         embedder: The embedder.
         timeout: How long a call of one text waits.
         telemetry: Counts and logs failures.
+
+    Attributes:
+        recovered: Set when the embedder answers after a call failed that was not for a question.
     """
 
     def __init__(self, embedder: Embedder, *, timeout: timedelta, telemetry: Telemetry | None) -> None:
@@ -52,6 +55,8 @@ class EmbedderCalls:
         self._telemetry = telemetry
         self._loaded = embedder.remote
         self._silent = False
+        self._missed = False
+        self.recovered = asyncio.Event()
         self._probe: SharedTask[NDArray[np.float32]] | None = None
 
     async def vectors(
@@ -76,6 +81,7 @@ class EmbedderCalls:
                 self._silent = self._silent or allowed == seconds
                 raise
         except Exception as error:  # noqa: BLE001 - an application's embedder may raise anything; counted and logged
+            self._missed = self._missed or not questions
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
@@ -124,6 +130,9 @@ class EmbedderCalls:
                 self._silent = False  # it answers, though with an error
             raise
         self._loaded, self._silent = True, False
+        if self._missed:
+            self._missed = False
+            self.recovered.set()
         return vectors
 
 

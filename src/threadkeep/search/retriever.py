@@ -149,6 +149,11 @@ class Retriever:
         """Whether there is an embedder; then no vector for a text means that it failed."""
         return self._embedder is not None
 
+    @property
+    def recovered(self) -> asyncio.Event:
+        """Set when the embedder answers after a call for writing failed."""
+        return self._calls.recovered if self._calls is not None else asyncio.Event()
+
     async def ranking(
         self,
         partition: Partition,

@@ -442,6 +442,24 @@ class ServerUsers(Protocol):
         ...
 
 
+def same_put(item: Item) -> Put:
+    """Return the put that writes *item* as it is, its times included; it expects the item's revision."""
+    return Put(
+        item.ref.namespace,
+        item.ref.key,
+        item.value,
+        index=item.index,
+        embedding=item.embedding,
+        ttl=item.ttl,
+        due=item.due,
+        expect=item.revision,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        expires_at=item.expires_at,
+        data=item.data,
+    )
+
+
 async def iterate_pages(
     storage: Storage, partition: Partition, *, prefix: Namespace = (), direction: Direction = "newest"
 ) -> AsyncGenerator[tuple[Item, ...]]:

@@ -19,6 +19,7 @@ from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
 from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of, text_to_embed
 from threadkeep.proposals.models import PROPOSALS
+from threadkeep.search.missing_vectors import UNEMBEDDED
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import (
     Batch,
@@ -31,6 +32,7 @@ from threadkeep.storage.interface import (
     Put,
     Ref,
     iterate_pages,
+    same_put,
 )
 from threadkeep.text.tokenizing import texts_of
 from threadkeep.transfer.importer import Checked, Copied, Discrepancy, Embedded, LeftOut, Tally, TransferItem, entry_of
@@ -444,7 +446,7 @@ async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], re
 
     async def write() -> int:
         nonlocal stale
-        puts = await embedded(embedder, [_same_put(item) for item in stale]) if stale else []
+        puts = await embedded(embedder, [_embedded_put(item) for item in stale]) if stale else []
         try:
             if puts:
                 await storage.commit(Batch(stale[0].ref.partition, puts))
@@ -463,9 +465,10 @@ async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], re
         result.changed += len(stale)
 
 
-def _same_put(item: Item) -> Put:
-    """Return the put that writes *item* as it is, if it is still so."""
-    return replace(entry_of(item).put, expect=item.revision)
+def _embedded_put(item: Item) -> Put:
+    """Return the put that writes *item* as it is, if it is still so; nothing is left to embed later."""
+    put = same_put(item)
+    return replace(put, due=None) if put.due and put.due.kind == UNEMBEDDED else put
 
 
 _FLOAT_BYTES: Final = 4

@@ -22,7 +22,7 @@ from threadkeep.memories.codec import is_memory_namespace, memory_of, searchable
 from threadkeep.memories.models import Approval, Memory, ruled_kind
 from threadkeep.proposals.models import PROPOSALS, Proposal, proposal_put
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value, to_micros
-from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref
+from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref, same_put
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _BYTES: Final = 32
@@ -75,22 +75,7 @@ class TransferItem:
 
 def entry_of(item: Item) -> TransferItem:
     """Return *item* as an entry that writes the same one."""
-    return TransferItem(
-        item.ref.partition,
-        Put(
-            item.ref.namespace,
-            item.ref.key,
-            item.value,
-            index=item.index,
-            embedding=item.embedding,
-            ttl=item.ttl,
-            due=item.due,
-            created_at=item.created_at,
-            updated_at=item.updated_at,
-            expires_at=item.expires_at,
-            data=item.data,
-        ),
-    )
+    return TransferItem(item.ref.partition, replace(same_put(item), expect="any"))
 
 
 @dataclass(slots=True)
