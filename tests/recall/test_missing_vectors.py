@@ -110,7 +110,7 @@ class TestThreadkeep:
         url = f"sqlite:///{tmp_path}/memory.db"
         with start_python("-c", VICTIM, url, str(server.port), BOAT, cwd=ROOT, stdout=PIPE) as victim:
             assert victim.stdout is not None
-            assert victim.stdout.readline() == "embedder\n"
+            assert await asyncio.to_thread(victim.stdout.readline) == "embedder\n"
             victim.kill()
         server.answer()
 

@@ -315,7 +315,8 @@ class RememberResult:
         status: ``accepted``: *memory* is new; ``duplicate``: *memory* said it already; ``proposed``: it
             waits for an approval; ``rejected``: it must not be kept.
         memory: The memory that holds it now; of a proposal, the one that it becomes when it is approved.
-        degraded: What was missing: ``("embedder",)`` when it can be found by its words only.
+        degraded: What was missing: ``("embedder",)`` when it can be found by its words only, until the embedder
+            answers again.
         proposal_id: What to approve or reject, where it is proposed.
         reason: Why it waits, or why it was rejected.
         lifted: Tombstones that are gone: the statement was forgotten or rejected before, and is remembered again.
