@@ -18,6 +18,7 @@ from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.search.missing_vectors import UNEMBEDDED, MissingVectors
 from threadkeep.search.retriever import Retriever
+from threadkeep.storage.encryption.cipher import new_master_key
 from threadkeep.storage.interface import Batch, Item, Position, Put, Ref, Storage, read_items
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock
@@ -76,12 +77,20 @@ async def eventually(is_so: Callable[[], Awaitable[bool]]) -> None:
 class TestThreadkeep:
     """Its background work restores the vectors."""
 
-    @pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres", "redis", "mongodb"])
+    @pytest.mark.parametrize("kind", ["memory", "sqlite", "encrypted", "postgres", "redis", "mongodb"])
     async def test_everything_is_found_by_meaning_again(
-        self, kind: str, server: EmbeddingServer, request: pytest.FixtureRequest, tmp_path: Path
+        self,
+        kind: str,
+        server: EmbeddingServer,
+        request: pytest.FixtureRequest,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """The first question that the embedder answers is enough, on every storage."""
-        urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/memory.db"}
+        file = f"sqlite:///{tmp_path}/memory.db"
+        urls = {"memory": "memory://", "sqlite": file, "encrypted": file}
+        if kind == "encrypted":
+            monkeypatch.setenv("THREADKEEP_MASTER_KEY", new_master_key())
         said: Any = [{"role": "user", "content": "I keep my sails in Muggia.", "id": "m1"}]
         async with opened(urls.get(kind) or request.getfixturevalue(f"{kind}_url"), server) as tk:
             kept = await tk.memories.remember(BOAT)

@@ -91,6 +91,7 @@ class MissingVectors:
                     for item, own in zip(items, texts, strict=True)
                 ]
                 done = await self._commit(items, puts, epochs)
+                self._telemetry.count("vectors.restored", done)
                 embedded, singly = embedded + done, max(0, singly - 1)
             elif await self._search.embed_put([new_id()]) is None:  # a new text: no cache has its vector
                 break
@@ -102,7 +103,6 @@ class MissingVectors:
             if not done:
                 break
         if embedded:
-            self._telemetry.count("vectors.restored", embedded)
             log.info("%d items that were written without vectors have them now", embedded)
         return embedded
 
@@ -111,9 +111,8 @@ class MissingVectors:
 
         The epochs are read first: so none of them is one that began after an item was erased.
         """
-        partitions = list(dict.fromkeys(item.ref.partition for item in items))
-        positions = await asyncio.gather(*map(self._storage.position, partitions))
-        epochs = {partition: at.epoch for partition, at in zip(partitions, positions, strict=True)}
+        partitions = dict.fromkeys(item.ref.partition for item in items)
+        epochs = {partition: (await self._storage.position(partition)).epoch for partition in partitions}
         now = await self._storage.get([item.ref for item in items]) if items else ()
         return epochs, [item for item, at in zip(items, now, strict=True) if at and at.revision == item.revision]
 
