@@ -452,7 +452,7 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
                 ttl=write.ttl,
             )
         )
-    schedule = services.missing_vectors.schedule
+    schedule = services.missing_vectors.schedule if row_of and vectors is None else list[Operation]
     batches = [Batch(partition, schedule(parts), epochs.get(partition)) for partition, parts in operations.items()]
     if len(batches) > 1:
         for batch in batches:

@@ -302,7 +302,7 @@ class AuditedWriter:
     Args:
         storage: Keeps the items.
         clock: Tells the time of the entries.
-        schedule: Returns operations with the work that is due for them later; ``None``: there is none.
+        schedule: Returns operations with the work that is due later for those without vectors; ``None``: there is none.
     """
 
     def __init__(
@@ -346,7 +346,7 @@ class AuditedWriter:
                 expectation is not met; nothing was written.
             PartitionErasedError: The owner was erased since *epoch*.
         """
-        if self._schedule is not None:
+        if self._schedule and any(isinstance(one, Put) and one.index and not one.embedding for one in operations):
             operations = self._schedule(operations)
         whole, after = audited(owner, head, operations, by=by, why=why, at=self._clock.now())
         position = await self._storage.commit(Batch(owner.partition, whole, epoch))
