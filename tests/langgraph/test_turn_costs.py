@@ -69,7 +69,7 @@ class CountedLoop(EventLoopThread):
 
     submitted: int = 0
 
-    def _submitted(self, coroutine: Coroutine[Any, Any, Any], callback: Callable[..., None]) -> Any:
+    def _submitted(self, coroutine: Coroutine[Any, Any, Any], callback: Callable[..., object]) -> Any:
         self.submitted += 1
         return super()._submitted(coroutine, callback)
 
