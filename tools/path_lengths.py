@@ -28,16 +28,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (58, 1440),
+    "agent turn": (58, 1360),
     "learn one sentence": (56, 1300),
-    "warm recall": (37, 290),
-    "list memories": (14, 73),
-    "forget a memory": (27, 428),
-    "store put": (17, 112),
-    "warm store search": (26, 176),
-    "store get": (11, 40),
-    "checkpoint put": (15, 95),
-    "checkpoint get": (13, 97),
+    "warm recall": (37, 280),
+    "list memories": (14, 72),
+    "forget a memory": (27, 427),
+    "store put": (17, 111),
+    "warm store search": (26, 174),
+    "store get": (11, 39),
+    "checkpoint put": (15, 92),
+    "checkpoint get": (13, 93),
     "command: memories list": (29, 330),
 }
 """At most so many modules and calls, by path."""

@@ -229,7 +229,7 @@ class CaptureService:
             if not mine:
                 wake = partial(self._queue.wake, owner, thread_id)
                 if until is not None and len(turn_ids) <= MAX_TAKEN:
-                    hold.claim = replace(self._claim(turn_ids, owner, thread_id), until=until, epoch=current)
+                    hold.claim = replace(self._claim(turn_ids, owner, hold.key), until=until, epoch=current)
                     wake = partial(self._queue.add, hold.claim)
                 hold.goes_on = True
                 newest = tuple({turns[-1].turn_id}.intersection(turn_ids))
@@ -237,9 +237,9 @@ class CaptureService:
         return Receipt("queued", turn_ids)
 
     @staticmethod
-    def _claim(turn_ids: Sequence[TurnId], owner: Owner, thread_id: ThreadId | None) -> TurnClaim:
-        refs = [Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids]
-        return TurnClaim(key_of(owner, thread_id), owner, refs)
+    def _claim(turn_ids: Sequence[TurnId], owner: Owner, thread_key: str) -> TurnClaim:
+        namespace = turns_namespace(owner)
+        return TurnClaim(thread_key, owner, [Ref(owner.partition, namespace, turn_id) for turn_id in turn_ids])
 
     async def _commit_turns(
         self,
@@ -339,7 +339,7 @@ class CaptureService:
         if receipt.status != "queued":
             return receipt
         learn = partial(self._learning.learn, extractor=extractor)
-        await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), learn)
+        await self._queue.work(self._claim(receipt.turn_ids, owner, key_of(owner, thread_id)), learn)
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
         if waits:
@@ -372,7 +372,7 @@ class CaptureService:
         imported = ImportedTurns(at, ask)
         receipt = await self.record(messages, owner=owner, thread_id=thread_id, mine=True, imported=imported)
         if receipt.status == "queued":
-            await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), self._learning.learn)
+            await self._queue.work(self._claim(receipt.turn_ids, owner, key_of(owner, thread_id)), self._learning.learn)
         return receipt
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:

@@ -253,7 +253,8 @@ class OnRecord:
 
     async def records(self, turn_ids: Sequence[TurnId], *, owner: Owner) -> list[TurnRecord | None]:
         """Return the records of these turns, in their order; ``None`` for what is not there."""
-        items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
+        namespace = turns_namespace(owner)
+        items = await self._storage.get([Ref(owner.partition, namespace, turn_id) for turn_id in turn_ids])
         return [record_of(item) if item else None for item in items]
 
     async def of_messages(self, message_ids: Sequence[MessageId], *, owner: Owner) -> dict[MessageId, TurnRecord]:
@@ -291,8 +292,8 @@ class OnRecord:
 
         The newest turn of a thread may not be on record yet: then what others said in the same words does not count.
         """
-        partition, traces = owner.partition, traces_namespace(owner)
-        refs = [Ref(partition, turns_namespace(owner), turn.turn_id) for turn in turns]
+        partition, records, traces = owner.partition, turns_namespace(owner), traces_namespace(owner)
+        refs = [Ref(partition, records, turn.turn_id) for turn in turns]
         refs += [Ref(partition, traces, trace) for turn in traced for trace in turn.traces]
         refs += [Ref(partition, traces, turn.said) for turn in turns if turn.said]
         for turn in turns:  # of several messages without a reply between them, each may have been without memory

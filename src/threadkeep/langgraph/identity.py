@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
 
-    from threadkeep.checkpoints.leases import Lease
-
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
 
@@ -215,12 +213,6 @@ def saver_of(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     saver = configurable.get(_CHECKPOINTER)
     return cast("BaseCheckpointSaver[Any]", saver) if isinstance(saver, BaseCheckpointSaver) else None
-
-
-def lease_of(config: RunnableConfig) -> Lease | None:
-    """Return the lease that the run writes with; ``None``: our checkpointer does not keep its thread."""
-    saver = saver_of(config)
-    return saver.lease_of(config) if isinstance(saver, ThreadkeepCheckpointer) else None
 
 
 class NamedOwner(NamedTuple):

@@ -40,7 +40,6 @@ from threadkeep.langgraph.identity import (
     count_user_messages,
     foreign_saver,
     is_scoped,
-    lease_of,
     participants_from,
     saver_of,
     saver_with_input,
@@ -85,7 +84,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if (work := self._capture(state, runtime)) is None:
             return mark_of_newest_turn(state["messages"]) if is_memory_off(get_config()) else None
         try:
-            receipt = self._tk.app.event_loop.run_sync(work)
+            receipt = self._app.event_loop.run_sync(work)
         except ClosedError as error:
             receipt = self._not_recorded(error)
         _tell_captured(receipt, runtime)
@@ -96,7 +95,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if (work := self._capture(state, runtime)) is None:
             return mark_of_newest_turn(state["messages"]) if is_memory_off(get_config()) else None
         try:
-            receipt = await self._tk.app.event_loop.run(work)
+            receipt = await self._app.event_loop.run(work)
         except ClosedError as error:
             receipt = self._not_recorded(error)
         _tell_captured(receipt, runtime)
@@ -111,15 +110,19 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._is_recorded(seen, config):
             return None
-        question, run = messages.newest_human[2], current_run()
-        noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, config)
+        question, run, saver = messages.newest_human[2], current_run(), saver_of(config)
+        ours = saver if isinstance(saver, ThreadkeepCheckpointer) else None
+        foreign, lease = saver is not ours, None if ours is None else ours.lease_of(config)
+        noting = partial(self._turn_note, turn, question, scoped=ours is not None and ours.is_scoped)
+        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, foreign=foreign)
         inputs: Any = {} if run is None else run.root.inputs
-        after_unanswered = foreign_saver(config) is not None and question_after_another(messages) > 0
+        after_unanswered = foreign and question_after_another(messages) > 0
         if not isinstance(inputs, Mapping) or after_unanswered or follows_unfinished_turn(messages):
-            recording = self._record_with_checkpoints(turn, messages, shown, config, inputs, seen, run, unbound, noting)
+            recording = self._record_with_checkpoints(
+                turn, messages, shown, config, inputs, ours, seen, run, unbound, noting, lease=lease
+            )
         else:
-            recording = self._record(turn, shown(), seen, run, unbound, noting, lease=lease_of(config))
+            recording = self._record(turn, shown(), seen, run, unbound, noting, lease=lease)
         if self._experience is None:
             return recording
         newest = state["messages"][-_WORK_READ:]
@@ -129,7 +132,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
 
     def _is_recorded(self, seen: RecalledTurn | None, config: Any) -> bool:
         """Return whether a turn that *seen* was recalled for is learnt from."""
-        if not self._tk.app.capturing or (seen is not None and seen.off):
+        if not self._app.capturing or (seen is not None and seen.off):
             return False
         return not is_memory_off(config) and not written_by_a_model(config)
 
@@ -139,7 +142,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         """Record the turn, then propose to *agent* what it taught, which the turn does not wait for beyond its time."""
         receipt = await recording
         if receipt.status in ("queued", "pending"):
-            app = self._tk.app
+            app = self._app
             learning = self._tk.scopes.learn(agent, steps, owner=turn.owner, thread_id=turn.thread_id)
             try:
                 await app.timeout_budget.wait(learning, timeout=self._timeout)
@@ -150,10 +153,11 @@ class LearningMiddleware(ThreadkeepMiddleware):
     @override
     async def _leave_out(self, turn: TurnContext, request: ModelRequest[Any], config: Any) -> None:
         """Mark the turn as seen; otherwise the next one brings it along."""
-        if not self._tk.app.capturing or not self._mark_left_out(turn):
+        if not self._app.capturing or not self._mark_left_out(turn):
             return
         messages, run = PlainMessages(request.state["messages"]), current_run()
-        shown, unbound = self._shown(turn, messages, run, config), self._unbound_thread(turn, config)
+        shown = self._shown(turn, messages, run, foreign=foreign_saver(config) is not None)
+        unbound = self._unbound_thread(turn, config)
         await self._record(turn, shown, None, run, unbound, lambda _: None, without_memory=True)
 
     def _mark_left_out(self, turn: TurnContext) -> bool:
@@ -168,18 +172,18 @@ class LearningMiddleware(ThreadkeepMiddleware):
         turn: TurnContext,
         messages: PlainMessages,
         run: CurrentRun | None,
-        config: Any,
         *,
+        foreign: bool,
         given: int = 0,
         own: Collection[str] = (),
     ) -> Sequence[Message]:
-        """Return those of the thread's messages that are the owner's.
+        """Return those of the thread's messages that are the owner's; *foreign*: another checkpointer keeps the thread.
 
         *given* is how many the run was given that asked the question which *run* answers; 0: it answers none. *own* are
         the ids of messages without a reply that are known to be the owner's.
         """
         trusted = self._vouched.get((turn.owner, turn.thread_id or ""), True)  # else earlier messages may be another's
-        if trusted and foreign_saver(config) is None:
+        if trusted and not foreign:
             return messages
         start = messages.input_start(1 if run is None else given or count_user_messages(run.root.inputs))
         return replied_to(messages, start, own) if trusted else messages[start:]
@@ -191,9 +195,11 @@ class LearningMiddleware(ThreadkeepMiddleware):
         shown: Callable[..., Sequence[Message]],
         config: Any,
         inputs: Any,
+        ours: ThreadkeepCheckpointer | None,
         seen: RecalledTurn | None,
         run: CurrentRun | None,
         *about: Any,
+        lease: Lease | None,
     ) -> Receipt:
         """Record a turn with what the checkpoints tell: answers to questions, and who wrote messages without a reply.
 
@@ -202,25 +208,24 @@ class LearningMiddleware(ThreadkeepMiddleware):
         saver = saver_with_input(messages, run, config)
         given = 0 if saver is None else await self._count_input(saver, turn)
         own, earlier = None, None
-        ours = saver_of(config)
         if foreign_saver(config) is not None and question_after_another(messages):
             own = await self._own_unanswered(turn, messages, config)
         resumed, unfinished = not isinstance(inputs, Mapping), follows_unfinished_turn(messages)
-        if isinstance(ours, ThreadkeepCheckpointer) and turn.thread_id and (resumed or unfinished):
+        if ours is not None and turn.thread_id and (resumed or unfinished):
             earlier = await self._read(earlier_answers(ours, turn.owner, turn.thread_id, turns=1 + unfinished))
         answers = answers_from([*(earlier or ()), *answers_of_input(inputs)], messages, resumed=resumed)
-        said, lease = shown(given=given, own=own or ()), lease_of(config)
+        said = shown(given=given, own=own or ())
         return await self._record(turn, said, seen, run, *about, answers=answers, lease=lease)
 
     async def _own_unanswered(self, turn: TurnContext, messages: PlainMessages, config: Any) -> Collection[str] | None:
         """Return the ids of messages without a reply that are the owner's, as far as checkpoints tell."""
-        if self._tk.app.settings.under_langgraph_server:  # there, clients write the metadata
+        if self._app.settings.under_langgraph_server:  # there, clients write the metadata
             return None
         return await self._read(asyncio.to_thread(own_unanswered, messages, turn.owner, config))
 
     async def _read(self, reading: Coroutine[Any, Any, T]) -> T | None:
         """Return what is read of the checkpoints; ``None`` where they cannot be read in time."""
-        app = self._tk.app
+        app = self._app
         try:
             return await app.timeout_budget.wait(reading, timeout=self._timeout)
         except Exception as error:  # noqa: BLE001 - every checkpointer fails in its own way; what the run has is known
@@ -229,7 +234,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
 
     async def _count_input(self, saver: BaseCheckpointSaver[Any], turn: TurnContext) -> int:
         """Return how many messages of the user the run was given that asked the question; 0: that cannot be read."""
-        app = self._tk.app
+        app = self._app
         try:
             reading = asyncio.to_thread(count_stored_input, saver, turn.thread_id or "")
             return await app.timeout_budget.wait(reading, timeout=self._timeout)
@@ -255,7 +260,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         While the storage is away, the record is tried again for as long as a checkpoint is. A turn of which its thread
         keeps nothing when *lease* ends is not learnt from: the thread was deleted, or another run has undone this one.
         """
-        app = self._tk.app
+        app = self._app
 
         async def record() -> Receipt:
             services = await app.connect()
@@ -312,7 +317,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         newest: Sequence[TurnId],
     ) -> None:
         """Let nothing be learnt before *run* is over, which would slow down its end, nor what no thread keeps."""
-        app = self._tk.app
+        app = self._app
 
         async def withdraw() -> None:
             try:
@@ -342,10 +347,10 @@ class LearningMiddleware(ThreadkeepMiddleware):
         try:
             await services.thread_directory.note_turn(note)
         except (StorageError, ConflictError) as error:
-            self._tk.app.telemetry.degraded("threads", error)
+            self._app.telemetry.degraded("threads", error)
 
     def _not_recorded(self, error: Exception) -> Receipt:
-        self._tk.app.telemetry.degraded("capture", error)
+        self._app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
 
 
@@ -377,11 +382,11 @@ class ParticipantsMiddleware(LearningMiddleware):
         if not self._is_recorded(seen, config):
             return None
         run, question, scoped = current_run(), messages.newest_human[2], is_scoped(config)
-        saver = saver_with_input(messages, run, config)
+        saver, foreign = saver_with_input(messages, run, config), foreign_saver(config) is not None
 
         async def record() -> Receipt:
             given = 0 if saver is None else await self._count_input(saver, turn)
-            shown = messages.given_for(self._shown(turn, messages, run, config, given=given)[:])
+            shown = messages.given_for(self._shown(turn, messages, run, foreign=foreign, given=given)[:])
             note = partial(self._turn_note, turn, question, scoped=scoped)
             return await self._record_each(turn, shown, people, note)
 
@@ -393,14 +398,15 @@ class ParticipantsMiddleware(LearningMiddleware):
         people = participants_from(self._participants, request.runtime)
         if people is None:
             await super()._leave_out(turn, request, config)
-        elif self._tk.app.capturing and self._mark_left_out(turn):
+        elif self._app.capturing and self._mark_left_out(turn):
             messages = PlainMessages(request.state["messages"])
-            shown = messages.given_for(self._shown(turn, messages, current_run(), config)[:])
+            foreign = foreign_saver(config) is not None
+            shown = messages.given_for(self._shown(turn, messages, current_run(), foreign=foreign)[:])
             if (name := messages.given[messages.newest_human[0]].name) in people:
                 await self._mark_seen(turn, shown, str(name), people)
 
     async def _mark_seen(self, turn: TurnContext, messages: Sequence[Any], name: str, people: Participants) -> None:
-        app, owner = self._tk.app, self._tk.resolve_owner(people[name])
+        app, owner = self._app, self._tk.resolve_owner(people[name])
         said = plain_messages(messages_by_participant(messages, [name])[name])
 
         async def mark(services: Services) -> None:
@@ -419,7 +425,7 @@ class ParticipantsMiddleware(LearningMiddleware):
         note_of: Callable[[Services], TurnNote | None],
     ) -> Receipt:
         """Record the turns of each; a storage that fails costs the time-out, and the next turn brings them along."""
-        app = self._tk.app
+        app = self._app
 
         async def record() -> Receipt:
             receipts = await self._tk.capture_participants(messages, participants=people, thread_id=turn.thread_id)

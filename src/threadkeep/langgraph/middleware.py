@@ -122,6 +122,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     ) -> None:
         super().__init__()
         self._tk = tk
+        self._app = tk.app
         self._owner = owner if owner is not None else tk.owner_source
         self._recalls = recall
         self._budget_tokens = budget_tokens
@@ -149,11 +150,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         turn = self._turn(request, messages, config)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
-            named = find_owner(saver, unbound, self._tk.app.owner_key)
-            if not self._tk.app.event_loop.run_sync(self._is_theirs(turn, named)):
+            named = find_owner(saver, unbound, self._app.owner_key)
+            if not self._app.event_loop.run_sync(self._is_theirs(turn, named)):
                 self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
-            self._tk.app.event_loop.run_sync(self._leave_out(turn, request, config))
+            self._app.event_loop.run_sync(self._leave_out(turn, request, config))
             return answer_without_memory(handler(request))
         if newest := question_after_another(messages):
             handler = handler if had_memory_sync(request.messages, newest, config) else marking(handler)
@@ -162,9 +163,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return handler(request)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
-            seen = self._tk.app.event_loop.run_sync(self._recalled(turn, messages))
+            seen = self._app.event_loop.run_sync(self._recalled(turn, messages))
         elif seen is not before and unbound is not None:
-            self._tk.app.event_loop.run_sync(self._bind(unbound, turn.owner, seen.epoch))
+            self._app.event_loop.run_sync(self._bind(unbound, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return handler(self._with(seen.recall, request))
@@ -177,11 +178,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         turn = self._turn(request, messages, config)
         unbound = self._unbound_thread(turn, config)
         if unbound is not None and (saver := self._saver_to_check(turn, messages, config)) is not None:
-            named = await afind_owner(saver, unbound, self._tk.app.owner_key)
-            if not await self._tk.app.event_loop.run(self._is_theirs(turn, named)):
+            named = await afind_owner(saver, unbound, self._app.owner_key)
+            if not await self._app.event_loop.run(self._is_theirs(turn, named)):
                 self._seen[turn] = LEFT_OUT
         if is_memory_off(config):
-            await self._tk.app.event_loop.run(self._leave_out(turn, request, config))
+            await self._app.event_loop.run(self._leave_out(turn, request, config))
             return answer_without_memory(await handler(request))
         if newest := question_after_another(messages):
             handler = handler if await had_memory(request.messages, newest, config) else amarking(handler)
@@ -190,9 +191,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return await handler(request)
         seen = self._try_cached(turn, before, messages)
         if seen is None:
-            seen = await self._tk.app.event_loop.run(self._recalled(turn, messages))
+            seen = await self._app.event_loop.run(self._recalled(turn, messages))
         elif seen is not before and unbound is not None:
-            await self._tk.app.event_loop.run(self._bind(unbound, turn.owner, seen.epoch))
+            await self._app.event_loop.run(self._bind(unbound, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
@@ -230,7 +231,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """
         if before is not None:
             return None if before.recall.memories else before
-        app = self._tk.app
+        app = self._app
 
         def begins_in(services: Services) -> str | None:
             storage = services.immediate
@@ -247,7 +248,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     async def _recalled(self, turn: TurnContext, messages: PlainMessages) -> RecalledTurn:
         """Return what the turn was given already, if all of it still holds; else recall."""
-        app = self._tk.app
+        app = self._app
         if await app.is_off(turn.owner, turn.thread_id):
             return RecalledTurn(Recall(), None)
         seen = self._seen.get(turn)
@@ -270,7 +271,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             recalling.cancel()
 
     async def _bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
-        app = self._tk.app
+        app = self._app
         try:
             await app.timeout_budget.wait(app.threads.bind(thread_id, owner, epoch))
         except PartitionErasedError:  # the turn outlives its owner's erasing: nothing of it is kept
@@ -281,7 +282,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     async def _recall(self, turn: TurnContext, messages: PlainMessages) -> Recall:
         if not turn.recalls:
             return Recall()
-        return await self._tk.app.recall(self._request(turn, messages))
+        return await self._app.recall(self._request(turn, messages))
 
     def _request(self, turn: TurnContext, messages: PlainMessages) -> RecallRequest:
         most = _DOCUMENTS_MOST if self._placement == "system" else None
@@ -298,17 +299,17 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         )
 
     async def _is_unchanged(self, seen: RecalledTurn, owner: Owner) -> bool:
-        services = await self._tk.app.connect()
+        services = await self._app.connect()
         return await services.recalls.are_unchanged(seen.recall.memories, owner=owner)
 
     async def _epoch(self, owner: Owner) -> str | None:
         """Tell the owner's epoch, so that a turn that outlives the owner's erasing is not recorded."""
 
         async def position() -> str:
-            return (await (await self._tk.app.connect()).storage.position(owner.partition)).epoch
+            return (await (await self._app.connect()).storage.position(owner.partition)).epoch
 
         try:
-            return await self._tk.app.timeout_budget.wait(position(), timeout=self._timeout)
+            return await self._app.timeout_budget.wait(position(), timeout=self._timeout)
         except (StorageError, TimeoutError):  # recall says so
             return None
 
@@ -333,7 +334,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return None
         if place in self._vouched:
             return None
-        return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
+        return None if self._app.settings.under_langgraph_server else foreign_saver(config)
 
     async def _is_theirs(self, turn: TurnContext, named: NamedOwner) -> bool:
         """Return whether a thread that we do not keep is that of the turn's owner: bound to this one, or *named* so.
@@ -364,7 +365,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     async def _bound_to(self, turn: TurnContext) -> str | None:
         """Return the label of the owner of the turn's thread; ``None`` if the storage does not answer, too."""
-        app = self._tk.app
+        app = self._app
 
         async def owner() -> str | None:
             return await (await app.threads.connect()).owner_of(turn.thread_id or "")

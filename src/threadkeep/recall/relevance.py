@@ -169,11 +169,11 @@ def concerns(
         return False
     asked = frozenset(name[0].casefold() for name in names if len(name) == 1)
     floors = _Floors(ranking, memory_at, kind, foreign=foreign, names=asked)
-    nearer = _NEARER[ranking.subject]
+    nearer, lowest = _NEARER[ranking.subject], floors.lowest
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
     for place in (*hits.closest_places(_CLOSEST), *in_words):
         close = hits.closeness_at(place) + nearer
-        if place not in in_words and close < floors.lowest:
+        if place not in in_words and close < lowest:
             continue
         memory = memory_at(place)
         if memory is not None and memory.text.startswith(ASKED) and kind != "own" and not about_questions:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, filterfalse, islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -453,11 +453,19 @@ class _Offer:
         self._request = request
         self._taught: dict[TurnId, set[str]] = {}
         self._told: dict[TurnId, str] = {}
-        self._question = normalised(f"{ASKED}{request.query.text}")
-        self._asked = frozenset(gist_of(request.query.text).words) - _FUNCTION_WORDS
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
         self.brief_from = shown_whole(request.budget_tokens)
+
+    @cached_property
+    def _question(self) -> str:
+        """The question, as a memory of it reads."""
+        return normalised(f"{ASKED}{self._request.query.text}")
+
+    @cached_property
+    def _asked(self) -> frozenset[str]:
+        """The words of the question that carry its meaning."""
+        return frozenset(gist_of(self._request.query.text).words) - _FUNCTION_WORDS
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""

@@ -86,7 +86,11 @@ def slot_of(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _slot_of_short(text: str) -> str | None:
-    said = straight(plain(as_said(text))).rstrip(".! ")
+    return _slot_in_words_of_user(straight(plain(as_said(text))).rstrip(".! "))
+
+
+def _slot_in_words_of_user(said: str) -> str | None:
+    """Do what :func:`slot_of` does, for a text that is worded by the user, in plain signs and without its full stop."""
     said = _LEAD.sub("", said)
     while (shorter := _TAIL.sub("", said)) != said:
         said = shorter
@@ -379,10 +383,11 @@ def slots_asked(text: str) -> frozenset[str]:
     return frozenset(filter(None, [_slot_asked(one.strip(" .!?;:")) for one in sentences]))
 
 
+@lru_cache(maxsize=1024)
 def _slot_asked(question: str) -> str | None:
     asked = _IN_PASSING.sub("", _ASKING.sub("", question, count=1)).strip(" ,")
     for pattern, answers in _ANSWERS:
         if found := pattern.fullmatch(asked):
             said = next(filter(None, found.groups()), "")
-            return next(filter(None, map(slot_of, [answer.format(said) for answer in answers])), None)
+            return next(filter(None, map(_slot_in_words_of_user, [answer.format(said) for answer in answers])), None)
     return None
