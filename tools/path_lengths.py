@@ -28,15 +28,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (58, 1360),
+    "agent turn": (58, 1330),
     "learn one sentence": (56, 1300),
     "warm recall": (37, 280),
     "list memories": (14, 72),
-    "forget a memory": (27, 427),
+    "forget a memory": (27, 428),
     "store put": (17, 111),
-    "warm store search": (26, 174),
+    "warm store search": (26, 175),
     "store get": (11, 39),
-    "checkpoint put": (15, 92),
+    "checkpoint put": (15, 91),
     "checkpoint get": (13, 93),
     "command: memories list": (29, 330),
 }

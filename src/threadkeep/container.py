@@ -323,15 +323,14 @@ class Container:
 
         return await self.event_loop.run(run())
 
-    def try_call(self, ask: Callable[[Services], T | None]) -> T | None:
-        """Return the result of *ask* in this thread, or None if the services are not connected yet.
+    def try_services(self) -> Services | None:
+        """Return the services if they are connected, else None; from any thread.
 
         Raises:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
         self.event_loop.require_open()
-        services = self.connected
-        return None if services is None else ask(services)
+        return self.connected
 
     def try_recall(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`recall` would, on any thread and without I/O; ``None``: that is needed.
@@ -339,8 +338,7 @@ class Container:
         Raises:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
-        self.event_loop.require_open()
-        services, began, at = self.connected, SystemClock().now(), time.monotonic()
+        services, began, at = self.try_services(), SystemClock().now(), time.monotonic()
         if services is None:
             return None
         off = services.opt_outs.holds(request.owner, request.thread_id)

@@ -155,7 +155,7 @@ class EventLoopThread:
             thread.join()
 
     def _submitted(
-        self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], object]
+        self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], None]
     ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         with self._guard:
@@ -197,7 +197,7 @@ class _Submission(Generic[T]):
 
     coroutine: Coroutine[Any, Any, T]
     loop: asyncio.AbstractEventLoop
-    callback: Callable[[T | None, BaseException | None], object]
+    callback: Callable[[T | None, BaseException | None], None]
     task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:

@@ -63,15 +63,14 @@ class CurrentRun:
         """Call *call* when it has ended; at once if it has."""
         self._at_end.append(call)
         if self.ended:
-            self._call_waiting()
+            self.end()
 
     def end(self) -> None:
-        """Mark it as ended."""
-        self.ended, self.inputs = True, None
-        self._call_waiting()
+        """Mark it as ended, and call what waits for that, each once.
 
-    def _call_waiting(self) -> None:
-        """Call what waits for the end, each once; contexts may keep the run for long, and must not keep these."""
+        Contexts may keep the run for long: they must not keep its input, nor what was called.
+        """
+        self.ended, self.inputs = True, None
         with suppress(IndexError):  # another thread may be taking them, too
             while True:
                 self._at_end.popleft()()

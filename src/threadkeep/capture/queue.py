@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.arguments import checked_list
@@ -374,6 +375,7 @@ class Ready:
         return tuple(found.key for found in self.waiting)
 
 
+@lru_cache(maxsize=4096)
 def key_of(owner: Owner, thread_id: ThreadId | None) -> str:
     """Return the key of a thread's waiting turns; it reveals no id."""
     return short_digest("waiting", *owner.parts, *([] if thread_id is None else [thread_id]))

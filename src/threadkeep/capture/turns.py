@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
@@ -343,6 +343,7 @@ def message_trace(message_id: MessageId) -> str:
     return short_digest("message", message_id)
 
 
+@lru_cache(maxsize=4096)
 def newest_trace(thread_id: ThreadId) -> str:
     """Return the key under which a thread's newest turn is found, as :func:`newest_put` left it."""
     return short_digest("newest turn in thread", thread_id)

@@ -148,6 +148,13 @@ class Lease:
             self.leases.loop.soon(lambda: asyncio.get_running_loop().call_later(_SOON_SECONDS, self._write_soon))
 
     async def write(self, change: Change) -> None:
+        """Commit *change* with what was deferred, and wait for it; in the event loop of the storage."""
+        change.done = asyncio.get_running_loop().create_future()
+        self._deferred.append(change)
+        self.write_deferred()
+        await change.done
+
+    async def write_with_next(self, change: Change) -> None:
         """Commit *change* with what the run writes next, and wait for it: a finished task does not run again."""
         change.done = asyncio.get_running_loop().create_future()
         self.defer(change)

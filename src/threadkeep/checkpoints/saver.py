@@ -281,9 +281,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, metadata):
-            self._call_sync(self._write, target, change)
+        target, work = self._put(config, checkpoint, metadata)
+        if work is not None:
+            self._call_sync(work)
         return target.wrote(checkpoint["id"])
 
     @override
@@ -294,9 +294,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        target, change = self._put(config, checkpoint, metadata)
-        if not self._deferred(target, change, metadata):
-            await self._call(self._write, target, change)
+        target, work = self._put(config, checkpoint, metadata)
+        if work is not None:
+            await self._call(work)
         return target.wrote(checkpoint["id"])
 
     @override
@@ -486,7 +486,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
-    ) -> tuple[Target, Change]:
+    ) -> tuple[Target, Callable[[], Coroutine[Any, Any, None]] | None]:
+        """Encode on the caller's thread; return what writes it; ``None``: the run does so with what comes next.
+
+        With ``durability="sync"`` the latter is the checkpoint of its input alone: no node runs before the next one.
+        """
         target = self._target(config)
         lease, (namespace, parent_id) = target.lease, target.place
         run = lease.run if lease is not None else ""
@@ -502,20 +506,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             stored={} if lease is None else lease.stored,
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.run is not None)
-        return target, Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
-
-    @staticmethod
-    def _deferred(target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
-        """Defer a checkpoint that the run need not wait for; return whether it was.
-
-        With ``durability="sync"`` that is the checkpoint of its input alone: no node runs before the next one.
-        """
-        lease = target.lease
-        if lease is None or (target.is_sync and metadata.get("source") != "input"):
-            return False
+        change = Change(partial(target.thread.admit if lease is None else admit, write=write), puts, lease=lease)
+        if lease is None:
+            return target, partial(self._write, target, change)
+        if target.is_sync and metadata.get("source") != "input":
+            return target, partial(lease.write, change)
         lease.require_no_failure()
         lease.defer(change)
-        return True
+        return target, None
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -536,16 +534,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if lease is None:
             return partial(self._write, target, change)
         if target.is_sync:
-            return partial(lease.write, change)
+            return partial(lease.write_with_next, change)
         lease.defer(change)
         return None
 
     async def _write(self, target: Target, change: Change) -> None:
-        """Commit *change* after what the run has deferred."""
-        lease = target.lease
-        if lease is not None:
-            lease.write_deferred()
-        elif target.owner is not None:
+        """Commit *change* outside of a lease, in the thread of its owner."""
+        if target.owner is not None:
             await self.owners.bind(target.thread, target.owner, epoch=None, scoped=self._owner is not None)
         await target.thread.write(change)
 

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from threadkeep.client import OwnerSource, Threadkeep
-    from threadkeep.container import Services
     from threadkeep.identity import Owner
     from threadkeep.langgraph.identity import ParticipantsSource, ScopesSource
 
@@ -123,6 +122,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         super().__init__()
         self._tk = tk
         self._app = tk.app
+        self._locked = tk.locked_to is not None
         self._owner = owner if owner is not None else tk.owner_source
         self._recalls = recall
         self._budget_tokens = budget_tokens
@@ -231,20 +231,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """
         if before is not None:
             return None if before.recall.memories else before
-        app = self._app
-
-        def begins_in(services: Services) -> str | None:
-            storage = services.immediate
-            if storage is None or services.opt_outs.holds(turn.owner, turn.thread_id):  # then nothing is bound either
-                return None
-            position = storage.try_position(turn.owner.partition)
-            return None if position is None else position.epoch
-
-        epoch = app.try_call(begins_in)
-        if epoch is None:
+        services = self._app.try_services()
+        if services is None or (storage := services.immediate) is None:
             return None
-        recall = app.try_recall(self._request(turn, messages)) if turn.recalls else Recall()
-        return None if recall is None else RecalledTurn(recall, epoch)
+        if services.opt_outs.holds(turn.owner, turn.thread_id):  # then nothing is bound either
+            return None
+        position = storage.try_position(turn.owner.partition)
+        if position is None:
+            return None
+        recall = self._app.try_recall(self._request(turn, messages)) if turn.recalls else Recall()
+        return None if recall is None else RecalledTurn(recall, position.epoch)
 
     async def _recalled(self, turn: TurnContext, messages: PlainMessages) -> RecalledTurn:
         """Return what the turn was given already, if all of it still holds; else recall."""
@@ -320,7 +316,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             None: the client is locked to an owner, or our checkpointer has bound it when the run began.
         """
         thread_id = turn.thread_id
-        if thread_id is None or self._tk.locked_to is not None or uses_our_checkpointer(config):
+        if thread_id is None or self._locked or uses_our_checkpointer(config):
             return None
         return thread_id
 

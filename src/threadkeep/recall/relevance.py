@@ -197,13 +197,14 @@ class _Floors:
     ) -> None:
         self._kind = kind
         self._by_words = ranking.by_words
-        self._first = range(min(_LOOKED_AT, len(ranking.hits)))
+        count = len(ranking.hits)
+        self._first = range(min(_LOOKED_AT, count))
         self._memory_at = memory_at
         self._names = names if ranking.subject == "known" else frozenset[str]()
-        self._less = max(_FEWER * math.log10(_MANY / len(ranking.hits)), 0.0)
+        self._less = max(_FEWER * math.log10(_MANY / count), 0.0)
         self._more = _ORDER_NEEDS_MORE * (kind == "order") + _FOREIGN_NEEDS_MORE * (foreign and kind in _OF_THE_WORLD)
         self._personal = _PERSONAL.get(kind, LEAST_CLOSENESS)
-        self._if_shared = _SHARED_WORD_NEEDS_MORE * min(math.log(len(ranking.hits), _SOME), 1.0)
+        self._if_shared = _SHARED_WORD_NEEDS_MORE * min(math.log(count, _SOME), 1.0)
         self._lexical = _LEAST_LEXICAL_OWN if kind == "own" else LEAST_LEXICAL
 
     @property

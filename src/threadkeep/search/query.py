@@ -372,8 +372,8 @@ class Query:
 
     @cached_property
     def about_questions(self) -> bool:
-        """Whether it is about the user's own questions."""
-        return asks_about_questions(self.text)
+        """Whether it is about the user's own questions, so that they answer it."""
+        return _ABOUT_QUESTIONS.search(self.text) is not None
 
     @cached_property
     def kind(self) -> QuestionKind:
@@ -537,11 +537,6 @@ def asks_about_everything(question: str) -> bool:
     Nothing is close to such a question, and everything that is kept answers it.
     """
     return len(question) <= _LONGEST and _ABOUT_ME.search(question) is not None
-
-
-def asks_about_questions(question: str) -> bool:
-    """Whether it is the user's own questions that *question* is about, so that they answer it."""
-    return _ABOUT_QUESTIONS.search(question) is not None
 
 
 _ASKS_FOR_SEVERAL: Final = re.compile(

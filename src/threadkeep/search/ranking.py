@@ -337,6 +337,7 @@ class _Search:
         self._index = index
         self._query = query
         self._people = query.named(index.participants)
+        self._has_parts = len(index.starts) != index.rows
 
     def subject(self, names: Sequence[NDArray[np.intp]]) -> Subject | None:
         """Return whom the query names."""
@@ -412,10 +413,9 @@ class _Search:
 
     def _holding(self, rows: NDArray[np.int32]) -> NDArray[np.intp]:
         """Return the places of the ranked items that have one of *rows*, which are ascending."""
-        index = self._index
         slots: NDArray[np.intp] = rows.astype(np.intp)
-        if len(index.starts) != index.rows:
-            slots = np.unique(index.starts.searchsorted(slots, "right") - 1)
+        if self._has_parts:
+            slots = np.unique(self._index.starts.searchsorted(slots, "right") - 1)
         if self.slots is None:
             return slots
         places = self.slots.searchsorted(slots)
