@@ -1,4 +1,4 @@
-"""Beginnings and ends of LangGraph's runs: LangGraph tells savers and middleware of neither, but it calls callbacks.
+"""Beginnings and ends of LangGraph's runs, of which LangGraph tells savers and middleware by callbacks only.
 
 A handler that LangChain adds to every run tracks which run is current in a context, and ends what a run holds before
 the run returns to its caller: an async run awaits it, a sync run waits for it.
@@ -10,9 +10,10 @@ import inspect
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from enum import StrEnum
 from functools import cache
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -20,6 +21,21 @@ from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
+
+MEMORY_KEY: Final = "threadkeep_memory"
+"""The key of ``configurable`` that turns memory off for a run; its value is ``MemorySwitch.OFF``."""
+
+
+class MemorySwitch(StrEnum):
+    """Whether a run uses memory: a text, so that LangGraph notes it in checkpoints; the object alone turns it off."""
+
+    OFF = "off"
+
+
+def is_memory_off(config: Mapping[str, Any]) -> bool:
+    """Return whether the run of *config* neither recalls nor learns."""
+    configurable: Mapping[str, object] = config.get("configurable") or {}
+    return configurable.get(MEMORY_KEY) is MemorySwitch.OFF
 
 
 class RunResource(Protocol):

@@ -21,7 +21,7 @@ from threadkeep.capture.provenance import own_clauses
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message
 from threadkeep.search.query import parse_query
-from threadkeep.text import extractive, facts, refusals, requests, sentences
+from threadkeep.text import extractive, facts, requests, sentences
 from threadkeep.text.dates import dates_in
 from threadkeep.text.keeping import has_happened
 from threadkeep.text.quoted import HEADING, strip_blocks
@@ -124,7 +124,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "content words": content_words,
     "dates": lambda text: dates_in(text, now=NOW),
     "happened": lambda text: has_happened(text, said=text),
-    "kept part": refusals.kept_part,
+    "kept part": requests.kept_part,
     "meant": facts.meant,
     "question": lambda text: parse_query(text, now=NOW),
     "redaction": redact,
@@ -138,7 +138,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "summary": lambda text: extractive.extractive_summary(
         [extractive.SpokenMessage("Ana", text)], budget_tokens=200, count=len
     ),
-    "unwanted": refusals.unwanted,
+    "unwanted": requests.unwanted,
 }
 
 MESSAGES: dict[str, tuple[str, str]] = {

@@ -6,7 +6,7 @@ import pytest
 
 import threadkeep
 from threadkeep.testing import HashingEmbedder
-from threadkeep.text.refusals import kept_part, topic_to_forget, unwanted
+from threadkeep.text.requests import kept_part, topic_to_forget, unwanted
 
 REFUSED = [
     "Please don't save that I live in Porto.",

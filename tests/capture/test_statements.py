@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from threadkeep.text.facts import MIN_SCORE, is_small_talk, statements
-from threadkeep.text.refusals import unwanted
-from threadkeep.text.requests import is_request
+from threadkeep.text.requests import is_request, unwanted
 from threadkeep_evals.data_banks import read_bank
 from threadkeep_evals.keeping_fit import KEEP
 

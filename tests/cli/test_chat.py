@@ -12,7 +12,7 @@ from threadkeep.cli import chat, output
 from threadkeep.cli.main import app
 from threadkeep.models.langchain import NO_MODEL
 from threadkeep.testing import ScriptedModel
-from threadkeep.text.refusals import topic_to_forget
+from threadkeep.text.requests import topic_to_forget
 
 USER = "ana.maria@x.org"
 

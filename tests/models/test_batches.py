@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.models.cache import Batches
+from threadkeep.models.embedding import Batches
 
 SECONDS = 10
 LONG = "word " * 100

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from threadkeep.models.cache import ENTRY_OVERHEAD_BYTES, MAX_QUESTIONS, VectorCache
+from threadkeep.models.embedding import ENTRY_OVERHEAD_BYTES, MAX_QUESTIONS, VectorCache
 
 DIMS = 4
 ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 4 * DIMS + 4

@@ -19,7 +19,7 @@ from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements
 from threadkeep.text.quoted import holds_text, is_pasted
 from threadkeep.text.redaction import MARK, redact
-from threadkeep.text.refusals import kept_part, unwanted
+from threadkeep.text.requests import kept_part, unwanted
 from threadkeep.text.semantics import (
     WEAK,
     agrees,

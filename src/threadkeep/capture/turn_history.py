@@ -44,7 +44,7 @@ from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.observability import current_traceparent
 from threadkeep.storage.interface import Put, Ref
 from threadkeep.text.quoted import LONGEST_PLAY, in_play
-from threadkeep.text.refusals import unwanted
+from threadkeep.text.requests import unwanted
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner

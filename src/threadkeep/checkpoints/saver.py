@@ -54,9 +54,8 @@ from threadkeep.errors import StorageUnavailableError, ThreadkeepError
 from threadkeep.event_loop import closed_error, wait_for
 from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
-from threadkeep.models.base import is_memory_off
 from threadkeep.observability import Telemetry
-from threadkeep.run_events import current_run, listen
+from threadkeep.run_events import current_run, is_memory_off, listen
 
 if TYPE_CHECKING:
     from datetime import timedelta

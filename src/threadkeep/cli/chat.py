@@ -158,7 +158,7 @@ class Conversation:
         if text.startswith("/"):
             await self._run_command(*text.strip().partition(" ")[::2])
             return
-        from threadkeep.text.refusals import kept_part, topic_to_forget
+        from threadkeep.text.requests import kept_part, topic_to_forget
         from threadkeep.text.sentences import sentences
 
         said = sentences(text)

@@ -15,9 +15,8 @@ from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
-from threadkeep.models.base import MEMORY_KEY, MemorySwitch
 from threadkeep.models.langchain import PlainMessages, plain_messages
-from threadkeep.run_events import CurrentRun
+from threadkeep.run_events import MEMORY_KEY, CurrentRun, MemorySwitch
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -25,14 +25,6 @@ from threadkeep.errors import (
     StorageError,
 )
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.langgraph.answers import (
-    NO_ANSWERS,
-    Answers,
-    answers_from,
-    answers_of_input,
-    earlier_answers,
-    follows_unfinished_turn,
-)
 from threadkeep.langgraph.history import mark_of_newest_turn, positions_without_memory
 from threadkeep.langgraph.identity import (
     Participants,
@@ -46,8 +38,17 @@ from threadkeep.langgraph.identity import (
     written_by_a_model,
 )
 from threadkeep.langgraph.middleware import LEFT_OUT, RecalledTurn, State, ThreadkeepMiddleware, TurnContext
-from threadkeep.langgraph.unanswered import own_unanswered, question_after_another
-from threadkeep.models.base import is_memory_off, replied_to
+from threadkeep.langgraph.unfinished_turns import (
+    NO_ANSWERS,
+    Answers,
+    answers_from,
+    answers_of_input,
+    earlier_answers,
+    follows_unfinished_turn,
+    own_unanswered,
+    question_after_another,
+)
+from threadkeep.models.base import replied_to
 from threadkeep.models.langchain import (
     PlainMessages,
     messages_by_participant,
@@ -55,7 +56,7 @@ from threadkeep.models.langchain import (
     work_steps,
 )
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
-from threadkeep.run_events import CurrentRun, current_run
+from threadkeep.run_events import CurrentRun, current_run, is_memory_off
 
 if TYPE_CHECKING:
     from langchain.agents.middleware.types import ModelRequest

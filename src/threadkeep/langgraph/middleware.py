@@ -42,13 +42,12 @@ from threadkeep.langgraph.identity import (
     thread_id_of,
     uses_our_checkpointer,
 )
-from threadkeep.langgraph.unanswered import amarking, had_memory, had_memory_sync, marking, question_after_another
-from threadkeep.models.base import is_memory_off
+from threadkeep.langgraph.unfinished_turns import amarking, had_memory, had_memory_sync, marking, question_after_another
 from threadkeep.models.langchain import PlainMessages
 from threadkeep.observability import log
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
 from threadkeep.recall.service import RecallRequest
-from threadkeep.run_events import CurrentRun, current_run, listen
+from threadkeep.run_events import CurrentRun, current_run, is_memory_off, listen
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

@@ -21,9 +21,10 @@ from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of, written_by_a_model
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.models import Memory, NewMemory, Source, ruled_kind
-from threadkeep.models.base import INPUT_ROLES, Message, is_memory_off
+from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.service import opted_out_error
+from threadkeep.run_events import is_memory_off
 from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:

@@ -43,13 +43,14 @@ from threadkeep.langgraph.history import (
     with_newest_turn_marked,
 )
 from threadkeep.langgraph.identity import current_config, owner_from, thread_id_of
-from threadkeep.langgraph.unanswered import had_memory, had_memory_sync, question_after_another
+from threadkeep.langgraph.unfinished_turns import had_memory, had_memory_sync, question_after_another
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
-from threadkeep.models.base import INPUT_ROLES, is_memory_off
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.langchain import OfflineChatModel, PlainMessages, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.packing import estimate_tokens
 from threadkeep.registry import create_helper_model
+from threadkeep.run_events import is_memory_off
 from threadkeep.text.extractive import SpokenMessage, cut_to, extractive_summary
 
 if TYPE_CHECKING:

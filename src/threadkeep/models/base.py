@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
@@ -26,22 +25,6 @@ INPUT_ROLES: Final[frozenset[Role]] = frozenset({"user", "agent"})
 
 SPEAKER_KEY: Final = "threadkeep_speaker"
 """The additional argument of a human message that names another speaker: ``agent``."""
-
-MEMORY_KEY: Final = "threadkeep_memory"
-"""The key of ``configurable`` that turns memory off for a run; its value is ``MemorySwitch.OFF``."""
-
-
-class MemorySwitch(StrEnum):
-    """Whether a run uses memory: a text, so that LangGraph notes it in checkpoints; the object alone turns it off."""
-
-    OFF = "off"
-
-
-def is_memory_off(config: Mapping[str, Any]) -> bool:
-    """Return whether the run of *config* neither recalls nor learns."""
-    configurable: Mapping[str, object] = config.get("configurable") or {}
-    return configurable.get(MEMORY_KEY) is MemorySwitch.OFF
-
 
 WITHOUT_MEMORY_KEY: Final = "threadkeep_without_memory"
 """The additional argument of a thread's message that marks its turn as one without memory."""

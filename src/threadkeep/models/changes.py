@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.base import StatementPair
-from threadkeep.models.cache import Batches, Encode, VectorCache
+from threadkeep.models.embedding import Batches, Encode, VectorCache
 from threadkeep.models.local import (
     ADVICE,
     default_threads,

@@ -43,9 +43,9 @@ from threadkeep.models.base import (
     Role,
     ToolCall,
     WorkStep,
-    is_memory_off,
 )
-from threadkeep.models.cache import VectorCache
+from threadkeep.models.embedding import VectorCache
+from threadkeep.run_events import is_memory_off
 from threadkeep.text.parts import join_parts
 from threadkeep.text.quoted import quoted_statements
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.models.base import LOCAL_NAME
-from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
+from threadkeep.models.embedding import MAX_TOKENS, Batches, Encode, VectorCache
 
 if TYPE_CHECKING:
     import numpy as np

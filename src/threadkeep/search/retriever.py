@@ -14,7 +14,7 @@ import numpy as np
 from threadkeep.concurrency import SharedTask
 from threadkeep.memories.codec import memory_of, text_to_embed
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
-from threadkeep.search.embedding import EMBED_TIMEOUT, EmbedderCalls, no_vectors
+from threadkeep.models.embedding import EMBED_TIMEOUT, EmbedderCalls, no_vectors
 from threadkeep.search.index import CachedIndex, IndexCache, IndexStats, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking

@@ -30,8 +30,7 @@ from threadkeep.text.facts import (
     statements,
 )
 from threadkeep.text.quoted import holds_text, is_pasted, pasted_paragraphs
-from threadkeep.text.refusals import topic_to_forget, unwanted
-from threadkeep.text.requests import is_request
+from threadkeep.text.requests import is_request, topic_to_forget, unwanted
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
