@@ -28,13 +28,13 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (56, 1330),
+    "agent turn": (56, 1300),
     "learn one sentence": (56, 1300),
-    "warm recall": (37, 280),
+    "warm recall": (37, 273),
     "list memories": (14, 72),
     "forget a memory": (27, 428),
     "store put": (16, 110),
-    "warm store search": (25, 175),
+    "warm store search": (25, 171),
     "store get": (11, 39),
     "checkpoint put": (15, 91),
     "checkpoint get": (13, 93),

@@ -205,8 +205,14 @@ class SpokenTurn:
 
     @cached_property
     def turn_id(self) -> TurnId:
-        """See the module."""
-        return TurnId(_by_ids(self.messages) or self._chained)
+        """The digest of the ids and texts of its messages; where none has an id, of its words in this thread."""
+        parts: list[str] = []
+        named = False
+        for message in self.messages:
+            if message.message_id or message.text:
+                named = named or bool(message.message_id)
+                parts += (message.message_id or "", message.text)
+        return TurnId(short_digest("turn", *parts) if named else self._chained)
 
     @property
     def traces(self) -> tuple[str, ...]:
@@ -538,17 +544,6 @@ def record_of(item: Item) -> TurnRecord | None:
         trace=trace if isinstance(trace, str) else None,
         ask=value.get("ask") is True,
     )
-
-
-def _by_ids(turn: Sequence[Message]) -> str | None:
-    """Return the digest over ids and texts; ``None`` where no message has an id."""
-    parts: list[str] = []
-    named = False
-    for message in turn:
-        if message.message_id or message.text:
-            named = named or bool(message.message_id)
-            parts += (message.message_id or "", message.text)
-    return short_digest("turn", *parts) if named else None
 
 
 def _bounded(text: str, redact: Callable[[str], str]) -> str:

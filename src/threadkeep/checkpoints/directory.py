@@ -480,6 +480,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | Non
     return dict(metadata)
 
 
+@lru_cache(maxsize=4096)
 def _key(thread_id: str, *, scoped: bool) -> str:
     key = digest("thread", thread_id).hex()
     return f"{_SCOPED}{key}" if scoped else key

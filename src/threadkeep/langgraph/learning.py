@@ -102,7 +102,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
         _tell_captured(receipt, runtime)
         return None
 
-    def _release_after_run(self, turn: TurnContext, run: CurrentRun) -> None:
+    @override
+    def _release_after_run(self, turn: TurnContext) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
@@ -115,7 +116,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
         ours = saver if isinstance(saver, ThreadkeepCheckpointer) else None
         foreign, lease = saver is not ours, None if ours is None else ours.lease_of(config)
         noting = partial(self._turn_note, turn, question, scoped=ours is not None and ours.is_scoped)
-        unbound, shown = self._unbound_thread(turn, config), partial(self._shown, turn, messages, run, foreign=foreign)
+        unbound = self._unbound_thread(turn, config) if ours is None else None
+        shown = partial(self._shown, turn, messages, run, foreign=foreign)
         inputs: Any = {} if run is None else run.root.inputs
         after_unanswered = foreign and question_after_another(messages) > 0
         if not isinstance(inputs, Mapping) or after_unanswered or follows_unfinished_turn(messages):
@@ -326,9 +328,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
             finally:
                 wake()  # for turns that an outage had left
 
-        def wake_after_run() -> None:
-            run.root.when_ended(lambda: app.event_loop.soon(wake))
-
+        wake_after_run = partial(run.root.when_ended, partial(app.event_loop.soon, wake))
         if lease is None:
             wake_after_run()
         else:

@@ -47,7 +47,7 @@ from threadkeep.models.langchain import PlainMessages
 from threadkeep.observability import log
 from threadkeep.recall.models import Recall, Recalled, memory_context_text
 from threadkeep.recall.service import RecallRequest
-from threadkeep.run_events import CurrentRun, current_run, is_memory_off, listen
+from threadkeep.run_events import current_run, is_memory_off, listen
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -380,16 +380,17 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _release_after_run(self, turn: TurnContext, run: CurrentRun) -> None:
-        run.when_ended(lambda: self._seen.pop(turn, None))
+    def _release_after_run(self, turn: TurnContext) -> None:
+        """Forget what *turn* was given when the run has ended."""
+        if (run := current_run()) is not None:
+            run.root.when_ended(lambda: self._seen.pop(turn, None))
 
     def _tell_recalled(self, turn: TurnContext, seen: RecalledTurn, runtime: Runtime[Any]) -> None:
         self._seen[turn] = seen
         found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
             self._seen.popitem(last=False)
-        if (running := current_run()) is not None:
-            self._release_after_run(turn, running.root)
+        self._release_after_run(turn)
         if turn.recalls:
             runtime.stream_writer(
                 {

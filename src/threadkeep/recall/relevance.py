@@ -167,7 +167,7 @@ def concerns(
     hits = ranking.hits
     if not hits:
         return False
-    asked = frozenset(name[0].casefold() for name in names if len(name) == 1)
+    asked = frozenset([name[0].casefold() for name in names if len(name) == 1])
     floors = _Floors(ranking, memory_at, kind, foreign=foreign, names=asked)
     nearer, lowest = _NEARER[ranking.subject], floors.lowest
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []

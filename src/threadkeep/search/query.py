@@ -9,7 +9,7 @@ do we use?`` does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -500,23 +500,25 @@ def _rest(words: Sequence[tuple[str, str, bool]]) -> str | None:
     return " ".join([word for word, _ in kept]) if any(function_words) and not all(function_words) else None
 
 
-def _names(words: Sequence[tuple[str, str, bool]]) -> Iterator[tuple[str, ...]]:
-    """Yield the names among *words*: those with a capital inside a sentence, beside each other.
+def _names(words: Sequence[tuple[str, str, bool]]) -> list[tuple[str, ...]]:
+    """Return the names among *words*: those with a capital inside a sentence, beside each other.
 
     None of a text without any English function word, for the same reason.
     """
     kept = [core.lower() for _, core, is_name in words if not is_name]
     if len(kept) == len(words) or STOP_WORDS.isdisjoint(kept):
-        return
+        return []
+    names: list[tuple[str, ...]] = []
     name: list[str] = []
     for word, core, is_name in words:
         if is_name:
             name.append(core)
         if name and (not is_name or word.endswith(_ENDS_NAME)):
-            yield tuple(name)
+            names.append(tuple(name))
             name = []
     if name:
-        yield tuple(name)
+        names.append(tuple(name))
+    return names
 
 
 def _words(question: str) -> list[tuple[str, str, bool]]:

@@ -354,11 +354,12 @@ def alternatives(question: str, language: Language | None = None) -> tuple[tuple
     return tuple(found)
 
 
-def plain_words(text: str) -> set[str]:
+@lru_cache(maxsize=16)
+def plain_words(text: str) -> frozenset[str]:
     r"""Return the words of *text* in small letters, as the pattern ``\w+`` finds them, whatever they mean."""
     if text.isascii():
-        return set(text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split())
-    return set(_PLAIN_WORDS.findall(text.lower()))
+        return frozenset(text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split())
+    return frozenset(_PLAIN_WORDS.findall(text.lower()))
 
 
 def _words_of(text: str) -> list[str]:
