@@ -15,6 +15,7 @@ from threadkeep.memories.repository import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.owners.service import OptOuts
 from threadkeep.recall.service import RecallService
+from threadkeep.search.missing_vectors import MissingVectors
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
@@ -36,7 +37,8 @@ class StoreWorld:
     def __post_init__(self) -> None:
         self.search = Retriever(self.storage, self.embedder, self.clock)
         self.opt_outs = OptOuts(self.storage, self.clock)
-        self.audited_writer = AuditedWriter(self.storage, self.clock)
+        self.missing_vectors = MissingVectors(self.storage, self.search, self.clock, Telemetry())
+        self.audited_writer = AuditedWriter(self.storage, self.clock, schedule=self.missing_vectors.schedule)
         self.memories = MemoryRepository(self.storage, self.search, self.clock, audited_writer=self.audited_writer)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())
 
