@@ -11,7 +11,7 @@ from hypothesis import given
 from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
 from threadkeep.storage.interface import Partition
 
-user_ids = st.text(min_size=1, max_size=60)
+user_ids = st.text(min_size=1, max_size=60).filter(str.strip)
 
 
 class TestPartitionOf:
