@@ -369,6 +369,7 @@ _LONGEST_UNWANTED: Final = 128
 """No form of the request is longer."""
 
 
+@lru_cache(maxsize=64)
 def unwanted(text: str) -> bool:
     """Return whether the person asks that nothing of *text* is remembered."""
     small = straight(text).lower()
@@ -416,10 +417,11 @@ _NEXT_CLAUSE: Final = re.compile(
 
 def topic_to_forget(sentence: str) -> str | None:
     """Return what *sentence* asks to forget or not to keep ("I live in Rome" of "Forget that I live in Rome."); else None."""
-    request, _ = _request_and_rest(straight(sentence).strip())
-    found = _forgetting(request) or _refused(request)
-    topic = found.group("topic").strip(" \t\n.!?") if found else ""
-    return topic if 1 < len(topic) <= _LONGEST_TO_FORGET and _NO_TOPIC.match(topic) is None else None
+    said = straight(sentence).strip()
+    if refused := _refused(said):  # that is for the whole of it
+        return _topic_of(_forgetting(said) or refused)
+    request, _ = _request_and_rest(said)
+    return _topic_of(_forgetting(request))
 
 
 def kept_part(sentence: str) -> str:
@@ -428,9 +430,7 @@ def kept_part(sentence: str) -> str:
     if _refused(said) or (_THAT.match(said) and _MUST_NOT_BE_KEPT.search(said)):
         return ""
     request, rest = _request_and_rest(said)
-    if topic_to_forget(request) is None:
-        return sentence
-    return rest
+    return sentence if _topic_of(_forgetting(request)) is None else rest
 
 
 def _forgetting(said: str) -> re.Match[str] | None:
@@ -439,8 +439,13 @@ def _forgetting(said: str) -> re.Match[str] | None:
     return _FORGETTING.match(said) or _FORGETTING_ELSEWHERE.match(said)
 
 
+def _topic_of(found: re.Match[str] | None) -> str | None:
+    topic = found.group("topic").strip(" \t\n.!?") if found else ""
+    return topic if 1 < len(topic) <= _LONGEST_TO_FORGET and _NO_TOPIC.match(topic) is None else None
+
+
 def _request_and_rest(said: str) -> tuple[str, str]:
-    """Return a request to forget and what follows it in the sentence; a request not to keep is for the whole of it."""
-    if _refused(said) is None and (after := _NEXT_CLAUSE.search(said)) and _forgetting(said[: after.start()]):
+    """Return a request to forget and what follows it, of a sentence that does not ask not to keep something."""
+    if (after := _NEXT_CLAUSE.search(said)) and _forgetting(said[: after.start()]):
         return said[: after.start()], said[after.end() :]
     return said, ""
