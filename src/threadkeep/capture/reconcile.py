@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 from threadkeep.capture.models import Candidate
 from threadkeep.ids import MemoryId, TurnId, short_digest
-from threadkeep.memories.kinds import Kind, family
-from threadkeep.memories.models import TRUSTED, Approval, Memory, Source, Speaker, Version, ruled_kind
+from threadkeep.memories.kinds import Kind, family, ruled_kind
+from threadkeep.memories.models import TRUSTED, Approval, Memory, Source, Speaker, Version
 from threadkeep.proposals.models import Action, Proposal, Verdict, by_default
 from threadkeep.storage.interface import Expectation, Namespace
 from threadkeep.text.redaction import has_secret

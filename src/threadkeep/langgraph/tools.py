@@ -19,8 +19,8 @@ from threadkeep.capture.provenance import Backing, backing
 from threadkeep.errors import InvalidInputError, OptedOutError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of, written_by_a_model
-from threadkeep.memories.kinds import Kind
-from threadkeep.memories.models import Memory, NewMemory, Source, ruled_kind
+from threadkeep.memories.kinds import Kind, ruled_kind
+from threadkeep.memories.models import Memory, NewMemory, Source
 from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.service import opted_out_error

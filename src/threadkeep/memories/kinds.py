@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, Ty
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.labels import Metadata, check_metadata
+from threadkeep.text.facts import is_standing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,11 @@ def is_kind(name: object) -> TypeGuard[Kind]:
 def family(kind: Kind) -> Kind:
     """Return the built-in kind that *kind* is treated like: a kind of an application holds facts."""
     return kind if kind in BUILT_IN_NAMES else "semantic"
+
+
+def ruled_kind(kind: Kind, text: str) -> Kind:
+    """Return the kind that decides about approval: a statement of any kind that says how to behave is procedural."""
+    return "procedural" if kind != "episodic" and is_standing(text) else kind
 
 
 class Kinds:

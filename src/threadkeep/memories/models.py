@@ -16,7 +16,7 @@ from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.kinds import Kind
 from threadkeep.memories.labels import Metadata, Scalar, have
-from threadkeep.text.facts import clauses, is_standing
+from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, gist_of, normalised, same_meaning, same_words, signature
 from threadkeep.text.sentences import split_sentences
 
@@ -43,11 +43,6 @@ TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
 def needs_approval(kind: Kind, speaker: Speaker) -> bool:
     """Return whether statements of *kind* with *speaker* as their least trusted source are kept only with approval."""
     return kind == "procedural" or speaker not in TRUSTED
-
-
-def ruled_kind(kind: Kind, text: str) -> Kind:
-    """Return the kind that decides about approval: a statement of any kind that says how to behave is procedural."""
-    return "procedural" if kind != "episodic" and is_standing(text) else kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from threadkeep.memories.codec import (
     row_of,
     uses_namespace,
 )
-from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, is_kind
+from threadkeep.memories.kinds import BUILT_IN_KINDS, Kind, is_kind, ruled_kind
 from threadkeep.memories.labels import Metadata, check_metadata, check_tags, check_text
 from threadkeep.memories.models import (
     Approval,
@@ -38,7 +38,6 @@ from threadkeep.memories.models import (
     matcher_of,
     messages_of,
     require_approval,
-    ruled_kind,
     sources_in,
     statements_of,
     without_sentences,

@@ -21,6 +21,7 @@ from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
 from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.codec import MEMORIES
+from threadkeep.memories.kinds import ruled_kind
 from threadkeep.memories.models import (
     TRUSTED,
     Approval,
@@ -33,7 +34,6 @@ from threadkeep.memories.models import (
     lacks_approval,
     least_trusted,
     recallable,
-    ruled_kind,
 )
 from threadkeep.proposals.models import (
     DUE,

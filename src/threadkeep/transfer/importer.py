@@ -19,7 +19,8 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
 from threadkeep.ids import ProposalId, short_digest
 from threadkeep.memories.codec import is_memory_namespace, memory_of, searchable_paths, spell_approval
-from threadkeep.memories.models import Approval, Memory, ruled_kind
+from threadkeep.memories.kinds import ruled_kind
+from threadkeep.memories.models import Approval, Memory
 from threadkeep.proposals.models import PROPOSALS, Proposal, proposal_put
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value, to_micros
 from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref, same_put

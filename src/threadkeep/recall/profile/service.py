@@ -11,7 +11,8 @@ import numpy as np
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, SlotNotFoundError
 from threadkeep.identity import Service, operation
-from threadkeep.memories.models import NewMemory, RememberResult, Source, ruled_kind
+from threadkeep.memories.kinds import ruled_kind
+from threadkeep.memories.models import NewMemory, RememberResult, Source
 from threadkeep.models.base import EMBEDDER
 from threadkeep.proposals.models import NewProposal
 from threadkeep.recall.currency import find_earlier
