@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gc
 import weakref
+from contextvars import copy_context
+from typing import Any
 
 from langchain_core.runnables import RunnableLambda
+from langgraph.graph import START, MessagesState, StateGraph
 
 from threadkeep.run_events import CurrentRun, current_run, listen
 
@@ -51,3 +54,24 @@ def test_ended_run_calls_at_once_and_keeps_nothing() -> None:
     gc.collect()
     assert calls == [True]
     assert left() is None
+
+
+def test_run_ends_although_its_stream_is_read_in_several_contexts() -> None:
+    """A web server reads a blocking stream in threads, each part in a context of its own."""
+    listen()
+    ended: list[bool] = []
+
+    def first(_: MessagesState) -> dict[str, Any]:
+        run = current_run()
+        assert run is not None
+        run.root.when_ended(lambda: ended.append(True))
+        return {"messages": []}
+
+    steps = StateGraph(MessagesState).add_node(first).add_node("second", lambda _: {"messages": []})
+    graph = steps.add_edge(START, "first").add_edge("first", "second").compile()
+    parts = graph.stream({"messages": []})
+
+    while copy_context().run(next, parts, None) is not None:
+        gc.collect()
+
+    assert ended == [True]

@@ -18,7 +18,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
@@ -294,12 +294,15 @@ def queued(moved_at: Callable[[], float] = time.monotonic) -> Generator[None]:
 class SharedTask(Generic[T]):
     """Work that several callers wait for. It runs to its end if they give up; each counts what it asks meanwhile.
 
+    Of the context of the caller that begins it, it has the priority: a task keeps its context, and that keeps a run.
+
     Args:
         work: The work; it begins at once.
     """
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._answers, context = AnswerTime(), copy_context()
+        self._answers, context = AnswerTime(), Context()
+        context.run(current_priority.set, current_priority.get())
         context.run(_answer_time.set, self._answers)
         self.task: Final = asyncio.get_running_loop().create_task(work, context=context)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.concurrency import AnswerTimeout, Priority, SharedTask, TimeoutBudget, asking, current_priority
 from threadkeep.errors import ClosedError, EmbedderUnavailableError, StorageError
-from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread
+from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread, start_background
 from threadkeep.identity import Owner
 from threadkeep.models.base import EMBEDDER, UsesConnections
 from threadkeep.observability import (
@@ -429,8 +429,8 @@ class Container:
             self.telemetry.degraded("memories.tidying", error)
         if self.capturing:
             await self.services.captures.start()
-        self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
-        self._noticing = asyncio.create_task(self._notice(), name="threadkeep-notice")
+        self._sweeping = start_background(self._sweep(), name="threadkeep-sweep")
+        self._noticing = start_background(self._notice(), name="threadkeep-notice")
 
     async def _notice(self) -> None:
         """Read erasures and opt-outs of other processes, apart from any turn."""

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
@@ -171,7 +172,7 @@ class EventLoopThread:
         return submission
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.new_event_loop()
+        loop = Context().run(asyncio.new_event_loop)  # the loop keeps the context that it was made in
         ready = threading.Event()
         self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
         self._thread.start()
@@ -231,6 +232,14 @@ class _Submission(Generic[T]):
         self.coroutine.close()
         with suppress(RuntimeError):
             self.callback(None, asyncio.CancelledError())
+
+
+def start_background(work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+    """Start *work*, which outlives its caller, and return its task.
+
+    It runs in an empty context. A task keeps the context that it was started in, and that of a run keeps the run.
+    """
+    return asyncio.get_running_loop().create_task(work, name=name, context=Context())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

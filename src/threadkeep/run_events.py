@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from enum import StrEnum
-from functools import cache
-from typing import Any, Final, Protocol
+from functools import cache, partial
+from typing import Any, Final, Protocol, TypeAlias, cast
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -94,9 +94,15 @@ class CurrentRun:
 
 _began: ContextVar[CurrentRun | None] = ContextVar("threadkeep_run", default=None)
 _current: WeakValueDictionary[UUID, CurrentRun] = WeakValueDictionary()
+_Runs: TypeAlias = "dict[UUID, CurrentRun]"
 
 
 class _RunEvents(BaseCallbackHandler):
+    """Handles the events of one outermost run, and keeps that run: LangGraph keeps the handler until the run's end.
+
+    The context that it began in may be gone before, as where a blocking stream is read from several threads.
+    """
+
     run_inline = True
     """In the run's own context, so that what the run reads next sees it as current."""
 
@@ -104,6 +110,9 @@ class _RunEvents(BaseCallbackHandler):
     """An error ends the run with it; LangChain ignores the errors of other handlers."""
 
     ignore_llm = ignore_retry = ignore_agent = ignore_retriever = ignore_chat_model = ignore_custom_event = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+    def __init__(self) -> None:
+        self._outermost: _Runs = {}
 
     def on_chain_start(
         self,
@@ -117,19 +126,18 @@ class _RunEvents(BaseCallbackHandler):
     ) -> None:
         parent = _current.get(parent_run_id) if parent_run_id else None
         run = _current[run_id] = CurrentRun(name or "", parent, inputs if parent is None else None)
-        if parent is not None:
-            parent.children[run_id] = run
+        (self._outermost if parent is None else parent.children)[run_id] = run
         _began.set(run)
 
     @property
     def on_chain_end(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The handler of a run's end: LangChain awaits it where an async run is, and calls it elsewhere."""
-        return _end_async if _caller_awaits() else _end_sync
+        return partial(_end_async if _caller_awaits() else _end_sync, self._outermost)
 
     @property
     def on_chain_error(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The handler of a run's failure."""
-        return _fail_async if _caller_awaits() else _fail_sync
+        return partial(_fail_async if _caller_awaits() else _fail_sync, self._outermost)
 
 
 def _caller_awaits() -> bool:
@@ -137,8 +145,8 @@ def _caller_awaits() -> bool:
     return bool(sys._getframe(2).f_code.co_flags & inspect.CO_COROUTINE)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
-    run = _remove_run(run_id, parent_run_id)
+async def _end_async(outermost: _Runs, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+    run = _remove_run(outermost, run_id, parent_run_id)
     if run is None:
         return
     try:
@@ -148,8 +156,8 @@ async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, *
         run.end()
 
 
-def _end_sync(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
-    run = _remove_run(run_id, parent_run_id)
+def _end_sync(outermost: _Runs, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+    run = _remove_run(outermost, run_id, parent_run_id)
     if run is None:
         return
     try:
@@ -159,34 +167,38 @@ def _end_sync(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: An
         run.end()
 
 
-async def _fail_async(error: BaseException, **given: Any) -> None:
+async def _fail_async(outermost: _Runs, error: BaseException, **given: Any) -> None:
     try:
-        await _end_async(**given)
+        await _end_async(outermost, **given)
     except Exception as late:  # noqa: BLE001 - the run's own error is raised
         error.add_note(f"The run's thread could not be released: {late}")
 
 
-def _fail_sync(error: BaseException, **given: Any) -> None:
+def _fail_sync(outermost: _Runs, error: BaseException, **given: Any) -> None:
     try:
-        _end_sync(**given)
+        _end_sync(outermost, **given)
     except Exception as late:  # noqa: BLE001 - the run's own error is raised
         error.add_note(f"The run's thread could not be released: {late}")
 
 
-def _remove_run(run_id: UUID, parent_run_id: UUID | None) -> CurrentRun | None:
+def _remove_run(outermost: _Runs, run_id: UUID, parent_run_id: UUID | None) -> CurrentRun | None:
+    run = _current.pop(run_id, None)
+    outermost.pop(run_id, None)
     if parent_run_id is not None and (parent := _current.get(parent_run_id)):
         parent.children.pop(run_id, None)
-    return _current.pop(run_id, None)
+    return run
 
 
-_events: Final = _RunEvents()
-_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_events", default=_events)
+class _NewRunEvents:
+    """What LangChain takes for a context variable with the handler of a run."""
+
+    get = _RunEvents
 
 
 @cache
 def listen() -> None:
     """Follow every run of this process from now on."""
-    register_configure_hook(_handler, inheritable=True)
+    register_configure_hook(cast("ContextVar[Any]", _NewRunEvents), inheritable=True, handle_class=_RunEvents)
     logging.getLogger("langchain_core.callbacks.manager").addFilter(_is_no_outcome)
 
 

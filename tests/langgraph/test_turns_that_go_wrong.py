@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -200,6 +201,36 @@ class TestClose:
             assert await opened.drain(timeout=timedelta(seconds=5))
             kept = await opened.memories.list(owner=ANA, kind="semantic")
         assert [memory.text for memory in kept] == ["I live in Lisbon."]
+
+
+class TestDrop:
+    """An application that closes its event loop in the middle of a run."""
+
+    @pytest.mark.parametrize("keeps_threads", [False, True])
+    def test_a_recorded_turn_of_a_first_run_is_learnt(
+        self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch, *, keeps_threads: bool
+    ) -> None:
+        """What goes on in this process was started in that run, and does not keep it."""
+        monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # pytest's keeps tasks of LangGraph that were cut
+        saver = tk.checkpointer if keeps_threads else None
+
+        async def begin() -> Any:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
+            config = tk.config(user_id=ANA, thread_id="1")
+            stream = agent.astream(said(FACT), config, stream_mode="custom")
+            while (await anext(stream))["type"] != "captured":
+                pass
+            return stream
+
+        loop = asyncio.new_event_loop()
+        stream = loop.run_until_complete(begin())
+        loop.close()
+        del stream, loop
+        for _ in range(3):  # the lease, then what waited for its end; in between, cancelled timers are forgotten
+            gc.collect()
+            assert tk.sync.queue.list(owner=ANA)
+
+        assert facts(tk) == [FACT]
 
 
 class TestDelete:

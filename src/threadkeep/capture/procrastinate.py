@@ -18,6 +18,7 @@ import psycopg
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 
 from threadkeep.errors import ClosedError, StorageError, StorageUnavailableError
+from threadkeep.event_loop import start_background
 
 if TYPE_CHECKING:
     from threadkeep.capture.queue import Work
@@ -80,9 +81,8 @@ class ProcrastinateEngine:
         """See :meth:`threadkeep.capture.queue.Engine.start`; it retries while the server is away."""
         if self._tasks:
             return
-        loop = asyncio.get_running_loop()
         self._app = self._new_app()
-        self._tasks = [loop.create_task(self._again("capture.wake", self._tell), name="threadkeep-wake")]
+        self._tasks = [start_background(self._again("capture.wake", self._tell), name="threadkeep-wake")]
         if not self.workers:
             return
 
@@ -101,9 +101,9 @@ class ProcrastinateEngine:
                 await asyncio.sleep(_LOOK_SECONDS)
 
         self._tasks.append(
-            loop.create_task(self._again("capture.worker", self._serve), name="threadkeep-procrastinate")
+            start_background(self._again("capture.worker", self._serve), name="threadkeep-procrastinate")
         )
-        self._tasks.append(loop.create_task(self._again("capture.worker", look), name="threadkeep-look"))
+        self._tasks.append(start_background(self._again("capture.worker", look), name="threadkeep-look"))
 
     def wake(self, key: str, *, at: datetime | None = None) -> None:
         """See :meth:`threadkeep.capture.queue.Engine.wake`; the job is deferred by a task of its own."""

@@ -33,6 +33,7 @@ from threadkeep.capture.queue import (
 )
 from threadkeep.concurrency import Priority, current_priority, until_available
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
+from threadkeep.event_loop import start_background
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId, new_id
 from threadkeep.storage.interface import Ref, Storage
@@ -82,7 +83,7 @@ class EmbeddedEngine:
     async def start(self, work: Work) -> None:
         """See :meth:`threadkeep.capture.queue.Engine.start`."""
         if self.workers and (self._serving is None or self._serving.done()):
-            self._serving = asyncio.get_running_loop().create_task(self._serve(work), name="threadkeep-capture")
+            self._serving = start_background(self._serve(work), name="threadkeep-capture")
 
     def wake(self, key: str, *, at: datetime | None = None) -> None:
         """See :meth:`threadkeep.capture.queue.Engine.wake`; what waits until *at* is found by looking."""

@@ -36,6 +36,7 @@ from threadkeep.checkpoints.head import (
 )
 from threadkeep.checkpoints.lease_waits import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LeaseTerms, LeaseWait
 from threadkeep.errors import ConflictError, RunCancelledError, StorageError
+from threadkeep.event_loop import start_background
 from threadkeep.storage.interface import Operation, Ref
 
 if TYPE_CHECKING:
@@ -346,7 +347,7 @@ class Leases:
             raise
         self._active[thread.partition] = lease
         if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.ensure_future(self._renew())
+            self._renewing = start_background(self._renew())
         return lease
 
     async def cancel(self, thread: ThreadStore, token: str) -> bool:

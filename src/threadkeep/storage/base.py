@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from threadkeep.clock import Clock
 from threadkeep.concurrency import PriorityGate, asking
 from threadkeep.errors import ClosedError
+from threadkeep.event_loop import start_background
 from threadkeep.storage.encoding import (
     EPOCH,
     MICROSECOND,
@@ -200,7 +201,8 @@ class StorageBase(ABC):
         if self._connected or self._closed:
             self._require_open()
         else:
-            await self._attempts.run(self._connect)
+            with asking():
+                await self._attempts.run(lambda: start_background(self._connect()))
 
     async def close(self) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.close`."""
@@ -213,8 +215,7 @@ class StorageBase(ABC):
     async def _connect(self) -> None:
         async with self._connecting:
             if not self._connected:
-                with asking():
-                    await self._open()
+                await self._open()
                 self._pid = os.getpid()
                 self._connected = True
 

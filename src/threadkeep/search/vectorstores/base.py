@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from threadkeep.errors import VectorEngineError
+from threadkeep.event_loop import start_background
 from threadkeep.storage.interface import Namespace, Partition, Position
 
 if TYPE_CHECKING:
@@ -339,7 +340,7 @@ class Replicator:
         if self._connecting is None or (
             self._connecting.done() and (self._connecting.cancelled() or self._connecting.exception() is not None)
         ):
-            self._connecting = asyncio.create_task(self.engine.connect())
+            self._connecting = start_background(self.engine.connect())
         await asyncio.shield(self._connecting)
 
     def _ended(self, partition: Partition, task: asyncio.Task[None]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from psycopg.sql import SQL, Composed, Identifier
 
 from threadkeep.errors import StorageError, VectorEngineError
+from threadkeep.event_loop import start_background
 from threadkeep.ids import digest
 from threadkeep.observability import log
 from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEntry, VectorUpdate
@@ -293,7 +294,7 @@ class PgVectorEngine:
             await _protect(connection, table)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = start_background(work)
         self._building.add(task)
         task.add_done_callback(self._built)
 

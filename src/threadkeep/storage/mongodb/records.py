@@ -19,6 +19,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConnectionFailure, DuplicateKeyError
 
 from threadkeep.errors import StorageUnavailableError
+from threadkeep.event_loop import start_background
 from threadkeep.observability import log
 from threadkeep.storage.encoding import encode_text
 from threadkeep.storage.interface import Partition
@@ -251,7 +252,7 @@ class RecordFolder:
         self._own[entry.part] = loop.create_future()
         self._waiting.append(entry)
         if len(self._working) < _WORKERS:
-            task = loop.create_task(self._work(), name="threadkeep-mongodb-fold")
+            task = start_background(self._work(), name="threadkeep-mongodb-fold")
             self._working.add(task)
             task.add_done_callback(self._working.discard)
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeVar, TypeVarTuple
@@ -507,7 +508,7 @@ class SqliteConnections:
     def _run_later(self, work: Callable[[], bool], seconds: float) -> None:
         """Run *work* in the writer's thread in *seconds*, and again until it succeeds."""
         if work not in self._timers and not self.closed:
-            self._timers[work] = asyncio.get_running_loop().call_later(seconds, self._run, work)
+            self._timers[work] = asyncio.get_running_loop().call_later(seconds, self._run, work, context=Context())
 
     def _run(self, work: Callable[[], bool]) -> None:
         del self._timers[work]
