@@ -29,7 +29,7 @@ from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (56, 1300),
-    "learn one sentence": (56, 1300),
+    "learn one sentence": (55, 1300),
     "warm recall": (37, 273),
     "list memories": (14, 72),
     "forget a memory": (27, 428),
