@@ -125,15 +125,24 @@ class TestStatus:
         config = view.config(ANA, thread_id="1")
         with pytest.raises(RuntimeError):
             await agent.ainvoke({"messages": [("user", "Hello")]}, config)
-        failed = (await tk.threads.list(ANA))[0].status
+        failed = (await tk.threads.list(ANA))[0]
         await agent.ainvoke({"messages": [("user", "Hello again")]}, config)
 
-        assert failed == "error"
+        assert (failed.status, failed.title) == ("error", "Hello")
         (thread,) = await tk.threads.list(ANA)
-        assert (thread.status, thread.title) == ("idle", "Hello again")
+        assert (thread.status, thread.title) == ("idle", "Hello")
 
 
 class TestTitles:
+    async def test_a_fork_and_a_copy_have_the_title_of_their_source(self, tk: threadkeep.Threadkeep):
+        await say(tk, "Plan our holiday.", "1")
+
+        fork = await tk.threads.fork("1", "2", owner=ANA)
+        copy = await tk.threads.copy("1", "3", owner=ANA)
+
+        assert (fork.title, copy.title) == ("Plan our holiday.", "Plan our holiday.")
+        assert {thread.title for thread in await tk.threads.list(ANA)} == {"Plan our holiday."}
+
     async def test_the_first_seven_words_are_the_title(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
         await say(tk, "Please plan\x00 our holiday\nin the north of Portugal.", "1")
         began = clock.now()

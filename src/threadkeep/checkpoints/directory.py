@@ -395,12 +395,14 @@ class ThreadOwners:
         ask = partial(self._directory.epoch, owner)
         return await self._threads.call(until_available, ask, self._threads.timeout)
 
-    async def note_end(self, thread: ThreadStore, owner: str, status: ThreadStatus) -> None:
+    async def note_end(
+        self, thread: ThreadStore, owner: str, status: ThreadStatus, question: Callable[[], str]
+    ) -> None:
         """Note in the list how a run on a thread ended; nothing if the label *owner* names none."""
         if (listed := owner_of_label(owner)) is None:
             return
         scoped = len(thread.partition.parts) > 1
-        note = self._directory.turn_note(listed, thread.thread_id, scoped=scoped, question=str, status=status)
+        note = self._directory.turn_note(listed, thread.thread_id, scoped=scoped, question=question, status=status)
         await self._threads.call(self._directory.note_turn, note)
 
     async def owner_of(self, thread_id: str) -> str | None:

@@ -75,6 +75,7 @@ class Lease:
         written: The newest checkpoint that the run put; ``""``: none.
         head: The head with the lease, as it was taken.
         status: How the run ends, by what it wrote last; ``None``: it wrote nothing.
+        question: Returns what the user said, for the title of a thread that has none; ``""``: it is not known.
         ending: Whether the run has ended and the lease is being given back.
         over: Whether it was given back or lost.
         turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
@@ -94,6 +95,7 @@ class Lease:
     written: str = ""
     head: Head = _NOT_TAKEN
     status: ThreadStatus | None = None
+    question: Callable[[], str] = str
     ending: bool = False
     over: bool = False
     turn: asyncio.Lock | None = None
@@ -407,7 +409,7 @@ class Leases:
         try:
             await lease.thread.commit(partial(_without, lease))
             if lease.status is not None and lease.status != lease.head.status:  # else the list says so after the next
-                await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status)
+                await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status, lease.question)
         except ConflictError:
             lease.lost = True
             await self.tell_lost(lease)  # before the caller is told: a worker may find the turn then

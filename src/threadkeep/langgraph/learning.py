@@ -103,6 +103,19 @@ class LearningMiddleware(ThreadkeepMiddleware):
         return None
 
     @override
+    def _turn(self, request: ModelRequest[Any], messages: PlainMessages, config: Any) -> TurnContext:
+        turn, saver = super()._turn(request, messages, config), saver_of(config)
+        lease = saver.lease_of(config) if isinstance(saver, ThreadkeepCheckpointer) else None
+        if lease is not None and self._is_recorded(None, config):  # else the thread gets its title with the record
+            lease.question = partial(self._title, turn, messages.newest_human[2])
+        return turn
+
+    def _title(self, turn: TurnContext, question: str) -> str:
+        """Return the question that names the thread of a turn that failed."""
+        services = self._tk.app.services
+        return "" if services.opt_outs.holds(turn.owner, turn.thread_id) else services.redact(question)
+
+    @override
     def _release_after_run(self, turn: TurnContext) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 

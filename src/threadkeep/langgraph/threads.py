@@ -535,11 +535,13 @@ class ThreadService:
 
     async def _copy(self, thread_id: str, to: str, owner: str | Owner | None, until: str | None) -> Thread:
         owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
-        await self.require(named, owner=owner)
-        view = await self._view(named, owner)
+        source, view = await self.require(named, owner=owner), await self._view(named, owner)
         await view.run(view.maintenance.bind(other, owner))
         await view.run(view.maintenance.copy(named, other, until=until))
-        return await self.require(other, owner=owner)
+        if not (copied := await self.require(other, owner=owner)).title:
+            await self._edit(owner, other, scoped=view.is_scoped, title=source.title)
+            copied = await self.require(other, owner=owner)
+        return copied
 
     async def _selected(
         self, thread_ids: Sequence[str] | None, owner: Owner, older_than: timedelta | None
