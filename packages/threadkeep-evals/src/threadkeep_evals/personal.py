@@ -47,7 +47,8 @@ FACTS_OF_ONE: Final = 10
 IN_ONE_MEMORY: Final = (1, 4, 10)
 """So many items of ``memories`` share a memory of about 3, 13 and 34 turns."""
 _TWO_DAYS: Final = timedelta(days=2)
-_EARLIER: Final = re.compile(r"\([^()]*\bearlier\b[^()]*\)$")
+_MARKED: Final = re.compile(r"\([^()]*\bearlier\b[^()]*\)$")
+_IN_DOUBT: Final = re.compile(r"\([^()]*\bmay still hold\b[^()]*\)$")
 _LINE: Final = re.compile(rf'^- "(?:{ASKED}|{SAID})?')
 _FRAME: Final = frozenset({HEADING, END})
 
@@ -116,7 +117,9 @@ _FEWER_IS_BETTER: Final = frozenset(
         "stale_as_fact",
         "pasted_as_user",
         "true_as_earlier",
+        "true_in_doubt",
         "lines_as_earlier",
+        "lines_in_doubt",
         "outdated_unmarked",
         "answers_marked",
         "true_marked",
@@ -258,10 +261,10 @@ async def _unchanged(told: ToldMemory, facts: Sequence[Mapping[str, str]]) -> li
             await told.tell(_message(fact), owner)
         for fact in own:
             for line in await told.ask(fact["question"], owner):
-                marked = _EARLIER.search(line) is not None
-                answers = matches(fact["answer"], [line])
-                groups = ("true_as_earlier", "lines_as_earlier") if answers else ("lines_as_earlier",)
-                outcomes.append(Outcome(groups, marked, f"{line} | {fact['question']}"))
+                of = ("true", "lines") if matches(fact["answer"], [line]) else ("lines",)
+                for mark, has_mark in (("as_earlier", _as_earlier(line)), ("in_doubt", _in_doubt(line))):
+                    groups = tuple(f"{one}_{mark}" for one in of)
+                    outcomes.append(Outcome(groups, has_mark, f"{line} | {fact['question']}"))
     return outcomes
 
 
@@ -298,13 +301,15 @@ async def _update(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list
     for message in item["told"]:
         await told.tell(message, owner)
     shown = await told.ask(item["question"], owner)
-    as_fact = [line for line in shown if _EARLIER.search(line) is None]
+    as_fact = [line for line in shown if not _is_marked(line)]
     stale = any(matches(old, as_fact) for old in item["stale"])
+    in_doubt = not stale and any(matches(old, filter(_in_doubt, shown)) for old in item["stale"])
     current = all(matches(new, shown) for new in item["current"])
     name = f"{' → '.join(item['told'])} | {item['question']}"
     return [
         Outcome(("current_in_block", f"current_in_block:{item['kind']}"), current, name, shown),
         Outcome(("stale_as_fact", f"stale_as_fact:{item['kind']}"), stale, name, shown),
+        Outcome(("stale_in_doubt",), in_doubt, name, shown),
     ]
 
 
@@ -314,9 +319,13 @@ async def _several(told: ToldMemory, item: Mapping[str, Any], owner: str) -> lis
     shown = await told.ask(item["question"], owner)
     groups = ("several_both", "several_both:near") if item["near"] else ("several_both",)
     both = all(matches(value, shown) for value in item["current"])
-    marked = sum(_EARLIER.search(line) is not None for line in shown)
+    as_earlier = any(map(_as_earlier, shown))
     name = f"{' + '.join(item['told'])} | {item['question']}"
-    return [Outcome(groups, both, name, shown), Outcome(("several_unmarked",), not marked, name, shown)]
+    return [
+        Outcome(groups, both, name, shown),
+        Outcome(("several_unmarked",), not any(map(_is_marked, shown)), name, shown),
+        Outcome(("several_in_doubt",), not as_earlier and any(map(_in_doubt, shown)), name, shown),
+    ]
 
 
 async def _paste(told: ToldMemory, item: Mapping[str, Any], owner: str) -> list[Outcome]:
@@ -384,6 +393,18 @@ def _of_turns(
     for other, turn, earlier in shown:
         if turn not in other["outdated"]:
             yield Outcome((f"true_marked{group}",), earlier, f"{other['turns'][turn]} | {name}", lines)
+
+
+def _is_marked(line: str) -> bool:
+    return _MARKED.search(line) is not None
+
+
+def _in_doubt(line: str) -> bool:
+    return _IN_DOUBT.search(line) is not None
+
+
+def _as_earlier(line: str) -> bool:
+    return _is_marked(line) and not _in_doubt(line)
 
 
 def matches(pattern: str, lines: Iterable[str]) -> bool:
