@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from threadkeep.proposals.policies import PolicyRepository, Tombstones
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
-    from threadkeep.recall.currency import Contradictions
+    from threadkeep.recall.contradictions import Contradictions
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.profile.service import ProfileReader, ProfileService
     from threadkeep.recall.service import RecallService
@@ -514,7 +514,7 @@ class Services:
     @component
     def contradictions(self) -> Contradictions:
         """Asks about facts that contradict each other."""
-        from threadkeep.recall.currency import Contradictions
+        from threadkeep.recall.contradictions import Contradictions
 
         return Contradictions(self.memory_repository, self.search, self.proposal_repository, self._changes)
 

@@ -8,13 +8,17 @@ import pytest
 
 from threadkeep.capture.turns import (
     MAX_TEXT_CHARACTERS,
+    GivenMemory,
     SpokenTurn,
+    TurnRecall,
     done,
     every_trace,
     missing_turns,
     pending,
     put_of,
+    recall_of,
     record_of,
+    spell_recall,
     split,
 )
 from threadkeep.identity import Owner
@@ -270,3 +274,17 @@ class TestTurnRecord:
         assert record is not None
         assert record.turn.messages == (Message("user", "hi"),)
         assert (record.turn.recalled, record.tries) == ((), 0)
+
+
+def test_what_a_turn_was_given_is_read_as_it_was_written():
+    """Also where it was written before there were two marks."""
+    given = (
+        GivenMemory(MemoryId("so"), 0.9),
+        GivenMemory(MemoryId("not"), 0.5, earlier=True),
+        GivenMemory(MemoryId("perhaps"), 0.4, earlier=True, may_hold=True),
+    )
+
+    written = spell_recall(TurnRecall(given))
+
+    assert recall_of(written) == TurnRecall(given)
+    assert written["memories"][:2] == [["so", 0.9], ["not", 0.5, True]]

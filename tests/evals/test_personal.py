@@ -12,7 +12,7 @@ from tests.command_line import CliRunner
 from tests.evals.embedding import WordsEmbedder
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
-from threadkeep.recall.currency import Changes
+from threadkeep.recall.currency import Outdated
 from threadkeep_evals.personal import run_personal
 
 DATA: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_figures_count_what_the_block_and_the_memories_show(path: Path):
 def test_stale_values_are_counted_where_nothing_replaces_them(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without updates and without marks, the old value stands beside the new one."""
     monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
-    monkeypatch.setattr("threadkeep.recall.selection.find_changes", lambda *_: Changes({}, {}))
+    monkeypatch.setattr("threadkeep.recall.selection.find_outdated", lambda *_: Outdated({}, {}))
 
     counts = _counts(run_personal(path, parts=["updates"], embedder=WordsEmbedder()))
 
@@ -120,7 +120,7 @@ def test_stale_values_are_counted_where_nothing_replaces_them(path: Path, monkey
 
 def test_true_answers_with_a_mark_are_counted(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Nothing replaces a fact, so any mark of it is false."""
-    monkeypatch.setattr("threadkeep.recall.selection.find_changes", lambda *_: Changes({0: 1, 1: 0}, {}))
+    monkeypatch.setattr("threadkeep.recall.selection.find_outdated", lambda *_: Outdated({0: 1, 1: 0}, {}))
 
     counts = _counts(run_personal(path, parts=["facts"], embedder=WordsEmbedder()))
 
@@ -133,9 +133,11 @@ def test_turns_of_small_memories_are_counted_alone_and_among_others(tmp_path: Pa
     path = tmp_path / "memories.json"
     path.write_text(json.dumps({"memories": MEMORIES}), encoding="utf-8")
     monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
-    monkeypatch.setattr("threadkeep.recall.selection.find_changes", lambda *_: Changes({}, {}))
+    monkeypatch.setattr("threadkeep.recall.selection.find_outdated", lambda *_: Outdated({}, {}))
     unmarked = _counts(run_personal(path, embedder=WordsEmbedder()))
-    monkeypatch.setattr("threadkeep.recall.selection.find_changes", lambda *_: Changes(dict.fromkeys(range(20), 0), {}))
+    monkeypatch.setattr(
+        "threadkeep.recall.selection.find_outdated", lambda *_: Outdated(dict.fromkeys(range(20), 0), {})
+    )
     marked = _counts(run_personal(path, embedder=WordsEmbedder()))
 
     for count in (1, 4, 10):

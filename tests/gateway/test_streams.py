@@ -74,7 +74,7 @@ class TestEvents:
         }
         assert memory["thread_id"] == run["thread_id"]
         assert memory["message_id"] == done["message_ids"][0]
-        assert memory["why"] == {"said_by": "user", "approved_by": None, "earlier": False}
+        assert memory["why"] == {"said_by": "user", "approved_by": None, "earlier": False, "may_hold": False}
         assert recalled["tokens"] > 0
 
     async def test_a_graph_of_the_application_tells_the_texts_of_memories(self, open_gateway: Open):

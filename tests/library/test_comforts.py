@@ -97,6 +97,7 @@ class TestEvents:
             "message_id": None,
             "approved_by": None,
             "earlier": False,
+            "may_hold": False,
         }
 
     def test_another_word_is_refused(self, tk: threadkeep.Threadkeep):

@@ -11,7 +11,7 @@ import threadkeep
 from tests.recall.test_currency import cosines, told
 from threadkeep.identity import Owner
 from threadkeep.models.base import StatementPair
-from threadkeep.recall.currency import MOST_READ, find_earlier
+from threadkeep.recall.currency import MOST_READ, Outdated, find_earlier, find_outdated
 from threadkeep.settings import Settings
 
 OLDER, NEWER = (
@@ -37,11 +37,19 @@ class TestFindEarlier:
         """Though the words alone would do."""
         memories, alike = (
             told("The red bike is in the cellar.", "The blue bike is in the garage now."),
-            cosines(2, 0.45),
+            cosines(2, 0.6),
         )
 
         assert find_earlier(memories, alike) == {0: 1}
         assert find_earlier(memories, alike, weigh=lambda _pair: -12.0) == {}
+
+    @pytest.mark.parametrize(("weight", "changes"), [(3.0, Outdated({0: 1}, {})), (-2.0, Outdated({}, {0: 1}))])
+    def test_what_it_is_not_sure_of_may_still_hold(self, weight: float, changes: Outdated):
+        """A statement that is surely outdated is not doubtful."""
+        memories, alike = told(OLDER, NEWER), cosines(2, 0.45)
+
+        assert find_outdated(memories, alike, weigh=lambda _pair: weight) == changes
+        assert find_outdated(memories, alike, weigh=lambda _pair: -12.0) == Outdated({}, {})
 
     def test_it_reads_the_newer_one_first(self):
         """As it was trained to."""
@@ -75,6 +83,18 @@ class TestRecall:
         assert "earlier" not in lines[0]
         assert "under-11 girls" in lines[1]
         assert "earlier" in lines[1]
+
+    async def test_the_newer_of_two_stands_first_where_the_older_may_still_hold(self):
+        """Though the older is nearer to the question."""
+        async with threadkeep.open("memory://") as tk:
+            await tell(tk, "The office is in Delft.", "The office is in Breda.")
+
+            found = (await tk.recall("Is the office in Delft?", owner=Owner("ana"))).memories
+
+        assert [(one.text, one.earlier, one.may_hold) for one in found] == [
+            ("The office is in Breda.", False, False),
+            ("The office is in Delft.", True, True),
+        ]
 
     async def test_a_line_of_the_profile_is_marked_and_what_replaces_it_follows(self):
         """Though the newer statement fills no slot of the profile."""
@@ -134,13 +154,13 @@ class TestRecall:
     async def test_contradictions_are_found_by_it(self):
         """And the owner is asked about them."""
         async with threadkeep.open("memory://") as tk:
-            await tell(tk)
+            await tell(tk, "Our team runs everything on Jenkins.", "We're on Buildkite for all pipelines.")
 
             asked = await tk._app.call(lambda services: services.contradictions.ask(Owner("ana")))
 
             proposals = await tk.proposals.list(owner=Owner("ana"))
         assert len(asked) == 1
-        assert [(one.action, one.text) for one in proposals] == [("supersede", NEWER)]
+        assert [(one.action, one.text) for one in proposals] == [("supersede", "We're on Buildkite for all pipelines.")]
 
 
 async def tell(tk: threadkeep.Threadkeep, *texts: str) -> None:

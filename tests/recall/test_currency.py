@@ -44,7 +44,7 @@ class TestPairs:
             ("The gate code is 4471.", "No, 4417, I mixed the digits up."),
             ("Ich wohne in Bremen.", "Seit gestern wohne ich nicht mehr in Bremen."),
             ("J'habite à Lille.", "Je n'habite plus à Lille."),
-            ("I pay 940 euros in rent.", "The landlord's letter arrived, the rent is 1,010 a month."),
+            ("I pay 940 euros in rent.", "The landlord's letter arrived, the rent is 1,010 a month now."),
             ("Our build server is Jenkins.", "Nobody wanted to patch Jenkins, so the pipelines live in Buildkite."),
         ],
     )
@@ -98,7 +98,7 @@ class TestPairs:
             ("I drive a Fiat.", "My brother bought the Fiat from me."),
             ("My colleague Anna leads the audit.", "My colleague Ben leads the audit instead of Anna."),
             ("Anna is on call on weekdays.", "Ben is on call on weekdays."),
-            ("The office is in Delft.", "The office is in Breda."),
+            ("The office is in Delft.", "The office is in Breda now."),
             ("Server web-1 runs Debian 11.", "Server web-1 runs Debian 12."),
             ("Mira lives in Graz.", "Mira lives in Bern."),
             ("Mira works at Acme.", "Mira has a job at Zeiss."),
@@ -265,6 +265,8 @@ def test_an_earlier_statement_is_marked_in_its_line():
     (memory,) = told("I drive a Fiat.")
 
     assert line(Recalled(memory, 0.0, earlier=True)) == '- "I drive a Fiat." (earlier, 2026-01-05)'
+    doubtful = Recalled(memory, 0.0, earlier=True, may_hold=True)
+    assert line(doubtful) == '- "I drive a Fiat." (earlier, may still hold, 2026-01-05)'
     assert line(Recalled(memory, 0.0)) == '- "I drive a Fiat." (2026-01-05)'
 
 

@@ -53,7 +53,7 @@ def test_what_is_limited_to_others_stays_true(older: str, newer: str):
         ("Project Apollo is our main project.", "Project Gemini is our main project."),
         ("I take bus 12 to work.", "I take bus 14 to work now."),
         ("My locker at the gym is number 12.", "My locker at work is number 14 now."),
-        ("I teach maths at the school.", "I teach art at the academy."),
+        ("I teach maths at the school.", "I teach art at the academy now."),
         ("We adopted a cat.", "We gave the cat away and adopted a dog instead."),
         ("My daughter Ida goes to Hill School.", "We've moved Ida to another school, Brook Primary."),
         ("My son Max is 118 cm tall.", "I just measured him again, 121 cm."),

@@ -142,6 +142,7 @@ export const texts = {
   sameMeaning: "same meaning",
   recent: "recent",
   earlier: "no longer so",
+  mayHold: "may have changed",
   said: (speaker: string, when: string) => `${speaker}, ${when}`,
   speakers: { user: "You", import: "Imported", assistant: "The agent", agent: "Another agent", document: "A file", tool: "A tool" } as Record<string, string>,
   source: "Source",

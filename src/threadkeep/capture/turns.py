@@ -34,11 +34,13 @@ class GivenMemory:
         memory_id: The memory.
         score: In [0, 1], higher is closer.
         earlier: Whether a newer memory said that it is no longer so.
+        may_hold: Whether an earlier one might still be so.
     """
 
     memory_id: MemoryId
     score: float
     earlier: bool = False
+    may_hold: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,11 @@ def recall_of(value: object) -> TurnRecall | None:
 
 
 def _given(recalled: Recalled) -> GivenMemory:
-    return GivenMemory(recalled.memory.memory_id, round(float(recalled.score), 3), recalled.earlier)
+    return GivenMemory(recalled.memory.memory_id, round(float(recalled.score), 3), recalled.earlier, recalled.may_hold)
 
 
 def _row(given: GivenMemory) -> list[Any]:
-    return [given.memory_id, given.score, *([True] if given.earlier else [])]
+    return [given.memory_id, given.score, *[True][: given.earlier], *[True][: given.may_hold]]
 
 
 def _rows(rows: object) -> Iterator[GivenMemory]:
@@ -99,6 +101,8 @@ def _rows(rows: object) -> Iterator[GivenMemory]:
                 yield GivenMemory(MemoryId(memory_id), float(score))
             case [str() as memory_id, (int() | float()) as score, True]:
                 yield GivenMemory(MemoryId(memory_id), float(score), earlier=True)
+            case [str() as memory_id, (int() | float()) as score, True, True]:
+                yield GivenMemory(MemoryId(memory_id), float(score), earlier=True, may_hold=True)
             case _:
                 pass
 

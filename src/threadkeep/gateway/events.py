@@ -207,7 +207,7 @@ def _is_reply(message: Any) -> bool:
 
 
 def _recalled(memory: Mapping[str, Any]) -> dict[str, Any]:
-    why = {key: memory.get(key) for key in ("said_by", "approved_by", "earlier")}
+    why = {key: memory.get(key) for key in ("said_by", "approved_by", "earlier", "may_hold")}
     names = ("text", "score", "kind", "said_at", "thread_id", "message_id")
     return {"memory_id": memory.get("id"), **{name: memory.get(name) for name in names}, "why": why}
 

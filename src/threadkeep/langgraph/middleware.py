@@ -418,4 +418,5 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             "said_by": memory.trust,
             "approved_by": memory.approval.by if memory.approval is not None else None,
             "earlier": recalled.earlier,
+            "may_hold": recalled.may_hold,
         }

@@ -1,17 +1,17 @@
 """Which of the memories that a question finds are no longer so: a newer one of them says it.
 
 Where capture is certain, it replaces a memory and keeps the old statement in its history. What it cannot tell is found
-here, among the memories that are compared for a block: both are shown, the newer first and the older marked. On request
-the owner is asked, by a proposal.
+here, among the memories that are compared for a block: both are shown, the newer first and the older marked. Where the
+newer one may say something else, the mark says that the older may still hold.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from heapq import nlargest
 from itertools import combinations, groupby, permutations
 from operator import attrgetter, itemgetter, mul
@@ -19,13 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.ids import short_digest
-from threadkeep.memories.codec import memory_namespaces
-from threadkeep.memories.kinds import family
-from threadkeep.memories.models import ASKED, SAID, Memory, recallable
+from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.models.base import StatementPair
-from threadkeep.proposals.models import NewProposal, Proposed
 from threadkeep.recall.packing import statement_in, tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
@@ -33,21 +28,14 @@ from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, re
 from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
 from threadkeep.text.frames import have_other_frames
 from threadkeep.text.semantics import normalised
-from threadkeep.text.slots import slot_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from numpy.typing import NDArray
 
-    from threadkeep.identity import Owner
     from threadkeep.ids import TurnId
     from threadkeep.memories.models import Source
-    from threadkeep.memories.repository import MemoryRepository
-    from threadkeep.models.changes import ChangeModel
-    from threadkeep.proposals.repository import ProposalRepository
-    from threadkeep.search.ranking import Ranking
-    from threadkeep.search.retriever import Retriever
 
 Weigh: TypeAlias = Callable[[StatementPair], float | None]
 """Returns how much speaks for it that the newer statement makes the older one untrue; ``None``: not known yet."""
@@ -75,15 +63,22 @@ class Floors(NamedTuple):
     of_many: float
 
 
-BY_WORDS: Final = Floors(0.24, 0.38)
+BY_WORDS: Final = Floors(0.34, 0.5)
 """Where words alone decide.
 
 Source:
     ``docs/evaluation.md`` has the trade-off, on files that the weights have not seen.
 """
 
-BY_MODEL: Final = Floors(0.22, 0.6)
+BY_MODEL: Final = Floors(0.32, 0.71)
 """Where a model reads what the words leave open. Source: ``docs/decisions/0095-a-model-reads-both-statements.md``."""
+
+IN_DOUBT: Final = 1.4
+"""A statement that lacks so much weight is marked as one that may still hold.
+
+Source:
+    ``docs/evaluation.md`` has the trade-off.
+"""
 
 LESS_IN_A_CHAIN: Final = 2.0
 """So much less weight is enough for what the replaced statement had replaced, and for what had replaced that.
@@ -152,13 +147,13 @@ Source:
 """
 _OF_NUMBERS: Final = [_WEIGHTS[name] for name in NUMBERS]
 _OF_WORDS: Final = [_WEIGHTS[name] for name in FEATURES]
-_MOST_OF_WORDS: Final = 3.5
+_MOST_OF_WORDS: Final = 4.0
 """Pairs that lack more are not compared by their words, which takes most of the time.
 
 Source:
     Of the pairs that are marked, 99 % lack less; a fifth of all pairs do.
 """
-DOUBTFUL: Final = 2.5
+LEFT_OPEN: Final = 3.0
 """A pair that lacks no more is read by the model."""
 MOST_READ: Final = 8
 """So many pairs of a block are read at most, the likeliest: a pair takes about three milliseconds, once."""
@@ -182,6 +177,18 @@ _newer_of: Final[Callable[[tuple[int, int, float]], int]] = itemgetter(0)
 _margin_of: Final[Callable[[tuple[int, int, float]], tuple[int, float]]] = itemgetter(1, 2)
 
 
+class Outdated(NamedTuple):
+    """Which statements a newer one probably replaces: their places, each with that of the newest which does.
+
+    Attributes:
+        replaced: Those that are no longer so.
+        doubtful: Those that may be no longer so.
+    """
+
+    replaced: Mapping[int, int]
+    doubtful: Mapping[int, int]
+
+
 def find_earlier(
     memories: Sequence[Memory | None],
     alike: NDArray[np.float32] | None,
@@ -189,7 +196,18 @@ def find_earlier(
     strength: NDArray[np.float64] | None = None,
     weigh: Weigh | None = None,
 ) -> Mapping[int, int]:
-    """Return the places of memories that are no longer so, each with the place of the newest one that says so.
+    """Return the places of memories that are no longer so, as :func:`find_outdated`."""
+    return find_outdated(memories, alike, question, strength, weigh).replaced
+
+
+def find_outdated(
+    memories: Sequence[Memory | None],
+    alike: NDArray[np.float32] | None,
+    question: str = "",
+    strength: NDArray[np.float64] | None = None,
+    weigh: Weigh | None = None,
+) -> Outdated:
+    """Return which memories are no longer so, and which may be no longer so.
 
     A statement outdates the one that it most likely replaces, and those that this one had replaced.
 
@@ -204,6 +222,7 @@ def find_earlier(
     pairs = pairs_of(said, alike, strength)
     replaced: dict[int, set[int]] = {}  # by the newer's number, what it replaces and what that had
     found: dict[int, int] = {}
+    doubtful: dict[int, int] = {}
     for newer, likely in groupby(_likely(said, pairs, weigh, several=asks_for_several(question)), key=_newer_of):
         margins = dict(map(_margin_of, likely))
         outdated = _chain(margins, replaced)
@@ -211,19 +230,30 @@ def find_earlier(
             outdated |= _interrupted(margins, pairs.numbers[_COSINE, newer])
         if outdated:
             replaced[newer] = outdated
-        for older in outdated:
-            found[older] = newer
+            found |= dict.fromkeys(outdated, newer)
+        elif margins[nearest := _nearest(margins)] >= -IN_DOUBT:
+            doubtful[nearest] = newer
     if any(map(ending_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _over(said, pairs).items()}
     if any(map(ages_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _grown(said, pairs)}
+    sure = _places(said, found)
+    return Outdated(sure, {place: by for place, by in _places(said, doubtful).items() if place not in sure})
+
+
+def _places(said: Sequence[DatedStatement], found: Mapping[int, int]) -> dict[int, int]:
+    """Return the places of the memories that hold what was *found*, each with the place of the newer one."""
     marked = {said[older].place: said[newer].place for older, newer in found.items()}
     return {place: marked[one.place] for one in said if one.place in marked for place in one.places}
 
 
+def _nearest(margins: Mapping[int, float]) -> int:
+    return max(margins, key=margins.__getitem__)
+
+
 def _chain(margins: Mapping[int, float], replaced: Mapping[int, set[int]]) -> set[int]:
     """Return what a statement most likely replaces, and what that had *replaced* before."""
-    nearest = max(margins, key=margins.__getitem__)
+    nearest = _nearest(margins)
     if margins[nearest] < 0:
         return set()
     chain = {*replaced.get(nearest, ()), *(one for one, before in replaced.items() if nearest in before)}
@@ -239,7 +269,7 @@ def _interrupted(margins: Mapping[int, float], cosines: NDArray[np.float64]) -> 
     }
     if not before:
         return set()
-    returned_to = max(before, key=before.__getitem__)
+    returned_to = _nearest(before)
     between = [one for one in margins if one > returned_to and cosines[one] < cosines[returned_to]]
     return {returned_to, max(between, key=margins.__getitem__)} if between else set()
 
@@ -315,8 +345,8 @@ def _read_by_model(
     said: Sequence[DatedStatement], margins: Margins, weigh: Weigh
 ) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield the pairs that the model reads, the likeliest, with their new margins."""
-    doubtful = [pair for pair, margin in margins.items() if margin >= -DOUBTFUL]
-    for newer, older in nlargest(MOST_READ, doubtful, key=margins.__getitem__):
+    left_open = [pair for pair, margin in margins.items() if margin >= -LEFT_OPEN]
+    for newer, older in nlargest(MOST_READ, left_open, key=margins.__getitem__):
         if (weight := weigh(StatementPair(said[newer].text, said[older].text))) is not None:
             beyond = min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
             yield (newer, older), margins[newer, older] + OF_MODEL * beyond
@@ -449,152 +479,3 @@ def _join(by_text: Mapping[str, DatedStatement]) -> None:
             if inner != outer and inner in outer:
                 one.places.append(whole.place)
                 whole.whole = True
-
-
-LOOKED_AT: Final = 50
-"""So many of the facts that were changed last are compared with their neighbours."""
-NEIGHBOURS: Final = 20
-MOST_WAITING: Final = 5
-"""More questions of this kind at a time are a burden; the next round asks the others."""
-REASON: Final = "A newer memory probably replaces an older one. Approve: only the newer one counts. Reject: both stay."
-
-
-class FactPair(NamedTuple):
-    """Two facts that probably are not true at the same time.
-
-    Attributes:
-        older: The one that was said first.
-        newer: The one that probably replaces it.
-    """
-
-    older: Memory
-    newer: Memory
-
-    @property
-    def key(self) -> str:
-        """The idempotency key of its proposal: another statement of either memory is another question."""
-        older, newer = self
-        words = normalised(older.text), normalised(newer.text)
-        return f"contradiction:{short_digest('contradiction', older.memory_id, newer.memory_id, *words)}"
-
-
-class Contradictions:
-    """Finds contradictions and asks about them.
-
-    Args:
-        memories: Reads memories.
-        searcher: Finds neighbours.
-        proposals: Asks.
-        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
-    """
-
-    def __init__(
-        self,
-        memories: MemoryRepository,
-        searcher: Retriever,
-        proposals: ProposalRepository,
-        changes: ChangeModel | None = None,
-    ) -> None:
-        self._memories = memories
-        self._searcher = searcher
-        self._proposals = proposals
-        self._changes = changes
-
-    async def ask(self, owner: Owner) -> tuple[Proposed, ...]:
-        """Propose to let newer facts replace older ones; what was asked before is not asked again.
-
-        At most :data:`MOST_WAITING` such proposals wait at a time.
-
-        Raises:
-            StorageError: The storage failed; what was proposed stays.
-        """
-        waiting = [one for one in await self._proposals.list(owner=owner) if one.action == "supersede"]
-        left, asked = MOST_WAITING - len(waiting), list[Proposed]()
-        asked_about = {one.memory_id for one in waiting}
-        if left <= 0:
-            return ()
-        for pair in await self.find(owner):
-            if len(asked) == left:
-                break
-            older, newer = pair
-            if older.memory_id in asked_about:
-                continue
-            new = NewProposal(
-                newer.text,
-                "supersede",
-                older.kind,
-                newer.sources,
-                older.memory_id,
-                reason=REASON,
-                key=pair.key,
-                by_memory_id=newer.memory_id,
-            )
-            proposed = await self._proposals.propose(new, owner=owner)
-            if proposed.status == "proposed":
-                asked.append(proposed)
-                asked_about.add(older.memory_id)
-        return tuple(asked)
-
-    async def find(self, owner: Owner) -> list[FactPair]:
-        """Return the contradictions among the facts of *owner*, those of the last changes first."""
-        memories, _ = await self._memories.everything(owner)
-        facts = [one for one in memories if _is_fact(one)]
-        found = {(pair.older.memory_id, pair.newer.memory_id): pair for pair in in_one_slot(facts)}
-        for memory in facts[:LOOKED_AT]:
-            for pair in await self._near(memory, owner):
-                found.setdefault((pair.older.memory_id, pair.newer.memory_id), pair)
-        return list(found.values())
-
-    async def _near(self, memory: Memory, owner: Owner) -> list[FactPair]:
-        """Return the contradictions that *memory* is a part of, among what is most like it."""
-        ranking = await self._searcher.ranking(
-            owner.partition,
-            memory.text,
-            prefixes=memory_namespaces(owner.label),
-            limit=NEIGHBOURS,
-            compared=NEIGHBOURS,
-        )
-        found = await self._searcher.memories(owner.partition, ranking, range(len(ranking.hits)))
-        facts = [one if one is not None and _is_fact(one) else None for one in found]
-        pairs: list[FactPair] = []
-        for place, by in (await self._earlier(facts, ranking)).items():
-            older, newer = facts[place], facts[by]
-            if older and newer and older != newer and memory.memory_id in (older.memory_id, newer.memory_id):
-                pairs.append(FactPair(older, newer))
-        return pairs
-
-    async def _earlier(self, facts: Sequence[Memory | None], ranking: Ranking) -> Mapping[int, int]:
-        """Return what :func:`find_earlier` does, with what the model makes of the facts."""
-        find = partial(find_earlier, facts, ranking.alike, strength=ranking.hits.strength)
-        if self._changes is None:
-            return find()
-        unread: list[StatementPair] = []
-        found = find(weigh=unread.append)
-        if not unread:
-            return found
-        try:
-            weights = await self._changes.weigh(unread)
-        except EmbedderUnavailableError:  # each recall meets the same failure, and reports it
-            return found
-        return find(weigh=dict(zip(unread, weights, strict=True)).get)
-
-
-def in_one_slot(facts: Iterable[Memory]) -> list[FactPair]:
-    """Return the facts of which only one can be true at a time, each with the newest of them."""
-    by_slot: dict[str, list[Memory]] = defaultdict(list)
-    for fact in facts:
-        if (slot := slot_of(fact.text)) is not None:
-            by_slot[slot].append(fact)
-    pairs: list[FactPair] = []
-    for several in by_slot.values():
-        newest = max(several, key=_said_at)
-        pairs += [FactPair(one, newest) for one in several if normalised(one.text) != normalised(newest.text)]
-    return pairs
-
-
-def _is_fact(memory: Memory) -> bool:
-    return recallable(memory) and family(memory.kind) == "semantic"
-
-
-def _said_at(memory: Memory) -> tuple[datetime, str]:
-    return (memory.sources[-1].at if memory.sources else None) or memory.created_at, memory.memory_id

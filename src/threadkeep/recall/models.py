@@ -75,7 +75,7 @@ def line(recalled: Recalled, *, thread_id: ThreadId | None = None) -> str:
         "summary" if memory.namespace[:1] == (SUMMARIES,) else _SAID.get(memory.trust),
         "this thread" if here else None,
     )
-    before = ("earlier",) if recalled.earlier else ()
+    before = ("earlier", "may still hold")[: recalled.earlier + recalled.may_hold]
     text = memory.text.removeprefix(SAID) if own_words else memory.text
     return f"- {quote(text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"
 
@@ -161,6 +161,7 @@ class Recalled:
         earlier: Whether a newer memory says that it is no longer so.
         slot: The slot of the profile that it fills, if it stands in the block for that.
         value: What it says of the slot.
+        may_hold: Whether an earlier one may still be so: the newer one may say something else.
     """
 
     memory: Memory
@@ -168,6 +169,7 @@ class Recalled:
     earlier: bool = False
     slot: str | None = None
     value: str | None = None
+    may_hold: bool = False
 
     @property
     def text(self) -> str:

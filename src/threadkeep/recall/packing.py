@@ -22,6 +22,7 @@ from threadkeep.text.requests import asks_from, is_question, told_in
 from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
+    from threadkeep.ids import TurnId
     from threadkeep.recall.models import Recalled
     from threadkeep.search.query import Query
 
@@ -312,6 +313,11 @@ def check_bounds(**bounds: int | None) -> None:
             raise InvalidInputError(msg, name=name)
 
 
+def turns_of(memory: Memory) -> set[TurnId]:
+    """Return the turns that taught *memory*."""
+    return {turn for source in memory.sources if (turn := source.turn_id) is not None}
+
+
 class ContextPacker:
     """Fill a block within its budget, best statement first; whole statements only.
 
@@ -404,6 +410,18 @@ class ContextPacker:
         self.chosen.append(candidate)
         self.lines.append(line)
         return True
+
+    def put_before(self, newer: Memory, older: Memory) -> None:
+        """Let what the block has of the turns of *newer* stand right before what it has of those of *older*."""
+        to, place = self._place_of(older), self._place_of(newer)
+        if to is not None and place is not None and to < place:
+            self.chosen.insert(to, self.chosen.pop(place))
+            self.lines.insert(to, self.lines.pop(place))
+
+    def _place_of(self, memory: Memory) -> int | None:
+        turns = turns_of(memory)
+        shared = (not turns.isdisjoint(turns_of(candidate.memory)) for candidate in self.chosen)
+        return next((place for place, one in enumerate(shared) if one), None)
 
     def _leave_out(self, candidate: Recalled) -> None:
         if len(self.left_out) < MAX_LEFT_OUT:

@@ -14,9 +14,9 @@ import numpy as np
 
 from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
-from threadkeep.recall.currency import find_earlier
+from threadkeep.recall.currency import Outdated, find_outdated
 from threadkeep.recall.models import Recalled, line
-from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole
+from threadkeep.recall.packing import ContextPacker, excerpt, normalised, shown_whole, turns_of
 from threadkeep.recall.profile.matching import acts_for_user
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.search.query import is_problem
@@ -301,7 +301,7 @@ class Found:
             stored.learn(ranking, places)
             best = valid_ones(map(stored.memories.get, places), at=now)
             strength, weigh = ranking.hits.strength[: len(best)], stored.weight if stored.changes else None
-            self._compared = Compared(best, find_earlier(best, ranking.alike, question, strength, weigh))
+            self._compared = Compared(best, find_outdated(best, ranking.alike, question, strength, weigh))
         return self._compared
 
 
@@ -310,19 +310,24 @@ class Compared(NamedTuple):
 
     Attributes:
         best: The memories; ``None`` for one that is not known or not valid.
-        earlier: The places of those that are no longer so, each with the place of the one that says so.
+        outdated: The places of those that are, or may be, no longer so.
     """
 
     best: Sequence[Memory | None]
-    earlier: Mapping[int, int]
+    outdated: Outdated
 
     def replaced(self) -> dict[str, Memory]:
         """Return the statements that are no longer so, each with the memory that says so."""
-        return {
-            _said(before): after
-            for older, newer in self.earlier.items()
-            if (before := self.best[older]) is not None and (after := self.best[newer]) is not None
-        }
+        return {_said(older): newer for older, newer in self._known(self.outdated.replaced)}
+
+    def doubtful(self) -> Iterator[tuple[Memory, Memory]]:
+        """Yield the memories that may be no longer so, each with the one that may say so."""
+        return self._known(self.outdated.doubtful)
+
+    def _known(self, places: Mapping[int, int]) -> Iterator[tuple[Memory, Memory]]:
+        for older, newer in places.items():
+            if (before := self.best[older]) is not None and (after := self.best[newer]) is not None:
+                yield before, after
 
 
 def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> ContextPacker:
@@ -346,6 +351,9 @@ def pack(request: BlockRequest, found: Sequence[Found], *, now: datetime) -> Con
         if packer.full:
             break
     offer.offer_deferred()
+    for one in found if packer.chosen else ():
+        for older, newer in one.compared(request.query.text, now=now).doubtful():
+            packer.put_before(newer, older)
     return packer
 
 
@@ -378,10 +386,10 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
     if (first := next(candidates.places, None)) is None:
         return
     answers, candidate_places = candidates.answers, chain((first,), candidates.places)
-    best, earlier = found.compared(request.query.text, now=now)
+    best, (replaced, doubtful) = found.compared(request.query.text, now=now)
     offered: set[int] = set()
     while chunk := list(islice(candidate_places, _CHUNK)):
-        places = [one for place in chunk for one in _newest_first(place, earlier, best)] if earlier else chunk
+        places = [one for place in chunk for one in _newest_first(place, replaced, best)] if replaced else chunk
         places = [place for place in dict.fromkeys(places) if place not in offered]
         offered.update(places)
         stored.learn(ranking, places)
@@ -391,26 +399,26 @@ def _chunks(found: Found, request: BlockRequest, *, now: datetime) -> Iterator[l
         for place, memory, score in zip(places, memories, scores, strict=True):
             if memory is None or (stored.is_doubtful is not None and stored.is_elsewhere(memory)):
                 continue
-            recalled.append(Recalled(memory, score, place in earlier))
+            recalled.append(Recalled(memory, score, place in replaced or place in doubtful, may_hold=place in doubtful))
         yield recalled
 
 
-def _newest_first(place: int, earlier: Mapping[int, int], best: Sequence[Memory | None]) -> list[int]:
+def _newest_first(place: int, replaced: Mapping[int, int], best: Sequence[Memory | None]) -> list[int]:
     """Return *place* behind that of the memory which replaces the one there, if there is any.
 
     With a passage comes the closest fact of its turn: a passage that says no more than its facts is not shown.
     """
-    newer = earlier.get(place)
+    newer = replaced.get(place)
     if newer is None:
         return [place]
     passage = best[newer]
     if passage is None or passage.kind != "episodic":
         return [newer, place]
-    turns = _turns(passage)
+    turns = turns_of(passage)
     facts = (
         other
         for other, fact in enumerate(best)
-        if fact is not None and fact.kind != "episodic" and not turns.isdisjoint(_turns(fact))
+        if fact is not None and fact.kind != "episodic" and not turns.isdisjoint(turns_of(fact))
     )
     return [newer, *islice(facts, 1), place]
 
@@ -556,10 +564,6 @@ def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]], asked: fro
         if not asked.isdisjoint(added) or (len(added) >= _ADDED and not is_filler(sentence)):
             return False
     return True
-
-
-def _turns(memory: Memory) -> set[TurnId]:
-    return {turn for source in memory.sources if (turn := source.turn_id) is not None}
 
 
 def is_shown(memory: Memory, request: BlockRequest) -> bool:

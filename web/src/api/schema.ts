@@ -1831,10 +1831,13 @@ export interface components {
          *         memory_id: The memory.
          *         score: In [0, 1], higher is closer.
          *         earlier: Whether a newer memory said that it is no longer so.
+         *         may_hold: Whether an earlier one might still be so.
          */
         GivenBody: {
             /** Earlier */
             earlier: boolean;
+            /** May Hold */
+            may_hold: boolean;
             /** Memory Id */
             memory_id: string;
             /** Score */

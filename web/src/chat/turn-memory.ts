@@ -12,6 +12,8 @@ export interface Given {
   memoryId: string;
   score: number;
   earlier: boolean;
+  /** Whether an earlier one might still be so. */
+  mayHold: boolean;
   /** What it said then; null: a record keeps no text. */
   told: RecalledMemory | null;
 }
@@ -48,8 +50,8 @@ function recallFrom(memories: Given[], leftOut: Given[], degraded: readonly stri
   return { memories, leftOut, away: memories.length === 0 && degraded.some((cause) => missing.has(cause)) };
 }
 
-const givenOf = (one: RecalledMemory): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.why.earlier ?? false, told: one });
-const ofRecord = (one: Schemas["GivenBody"]): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.earlier, told: null });
+const givenOf = (one: RecalledMemory): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.why.earlier ?? false, mayHold: one.why.may_hold ?? false, told: one });
+const ofRecord = (one: Schemas["GivenBody"]): Given => ({ memoryId: one.memory_id, score: one.score, earlier: one.earlier, mayHold: one.may_hold, told: null });
 
 /** Return what was learnt from an exchange; what was known already is last. */
 export function learntFrom(exchange: Exchange, record: TurnRecord | undefined): Learnt[] {

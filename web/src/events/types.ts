@@ -9,7 +9,7 @@ export interface RecalledMemory {
   said_at: string | null;
   thread_id: string | null;
   message_id: string | null;
-  why: { said_by: string | null; approved_by: string | null; earlier: boolean | null };
+  why: { said_by: string | null; approved_by: string | null; earlier: boolean | null; may_hold: boolean | null };
 }
 
 export interface ThreadMessage {

@@ -128,7 +128,7 @@ function GivenList({ given, question, canChange }: { given: readonly Given[]; qu
               <span className="closeness" title={texts.score(one.score)}>
                 {closeness(one.score)}
               </span>
-              {[...reasons(question, text, source?.at ?? null), ...(one.earlier ? [texts.earlier] : [])].join(" · ")}
+              {[...reasons(question, text, source?.at ?? null), ...(one.earlier ? [one.mayHold ? texts.mayHold : texts.earlier] : [])].join(" · ")}
             </p>
           </MemoryCard>
         );

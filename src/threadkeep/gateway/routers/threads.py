@@ -128,11 +128,13 @@ class GivenBody(BaseModel):
         memory_id: The memory.
         score: In [0, 1], higher is closer.
         earlier: Whether a newer memory said that it is no longer so.
+        may_hold: Whether an earlier one might still be so.
     """
 
     memory_id: str
     score: float
     earlier: bool
+    may_hold: bool
 
 
 class LearntBody(BaseModel):
@@ -354,7 +356,7 @@ def _turn(turn: Any, memories: Mapping[str, Any]) -> TurnBody:
 
 
 def _given(given: Any) -> GivenBody:
-    return GivenBody(memory_id=given.memory_id, score=given.score, earlier=given.earlier)
+    return GivenBody(memory_id=given.memory_id, score=given.score, earlier=given.earlier, may_hold=given.may_hold)
 
 
 def _state(state: Any) -> StateBody:
