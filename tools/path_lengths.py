@@ -30,9 +30,9 @@ from typing import Any, Final
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (56, 1300),
     "learn one sentence": (55, 1300),
-    "warm recall": (37, 273),
+    "warm recall": (37, 281),
     "list memories": (14, 72),
-    "forget a memory": (27, 428),
+    "forget a memory": (27, 434),
     "store put": (16, 110),
     "warm store search": (25, 171),
     "store get": (11, 39),
