@@ -230,7 +230,8 @@ def find_outdated(
             outdated |= _interrupted(margins, pairs.numbers[_COSINE, newer])
         if outdated:
             replaced[newer] = outdated
-            found |= dict.fromkeys(outdated, newer)
+            for older in outdated:
+                found[older] = newer
         elif margins[nearest := _nearest(margins)] >= -IN_DOUBT:
             doubtful[nearest] = newer
     if any(map(ending_in, map(_text_of, said))):
