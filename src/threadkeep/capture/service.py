@@ -493,7 +493,7 @@ class CaptureService:
         self, found: TurnLookup, missing: Sequence[SpokenTurn], newest: NewestTurn, *, epoch: str
     ) -> Sequence[SpokenTurn]:
         """Return which of *missing* are to be learnt from: imported ones even if nothing of the thread is known."""
-        if newest.imported is None and found.unknown and len(missing) > 1 and await self._was_erased(epoch):
+        if len(missing) > 1 and newest.imported is None and found.unknown and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
         answered = missing[-1] if newest.answers else None

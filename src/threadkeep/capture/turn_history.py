@@ -341,6 +341,8 @@ def played_turns(messages: Sequence[Message], turns: Sequence[SpokenTurn]) -> fr
     inputs = (message for message in reversed(messages) if message.role in INPUT_ROLES)
     said = [*islice(inputs, len(own) + LONGEST_PLAY)][::-1]
     played = {id(one) for one, part in zip(said, in_play([one.text for one in said]), strict=True) if part}
+    if not played:
+        return frozenset()
     return frozenset([turn.turn_id for turn in turns if not played.isdisjoint(map(id, turn.messages))])
 
 
