@@ -118,6 +118,23 @@ class TestStatus:
 
         assert (await tk.threads.list("ana"), await agent.aget_state(config)) == before
 
+    @pytest.mark.parametrize("place", [0, -1])
+    async def test_a_refused_run_at_a_checkpoint_changes_nothing(self, tk: threadkeep.Threadkeep, place: int):
+        """The agent refuses it after it has begun: it names no user, and the thread has one."""
+        agent: Any = create_agent(ScriptedModel(), middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id="ana", thread_id="1")
+        await agent.ainvoke({"messages": [("user", "I live in Lisbon.")]}, config)
+        before = [one async for one in agent.aget_state_history(config)]
+        listed = await tk.threads.list("ana")
+
+        with pytest.raises(OwnerRequiredError):
+            await agent.ainvoke({"messages": [("user", "Hello")]}, before[place].config)
+
+        assert [one async for one in agent.aget_state_history(config)] == before
+        assert await tk.threads.list("ana") == listed
+        await agent.ainvoke({"messages": [("user", "Hello again.")]}, config)
+        assert [one.text for one in await tk.threads.messages("1", owner="ana")][2:] == ["Hello again.", "Noted."]
+
     async def test_a_turn_with_the_middleware_that_fails_is_an_error(self, tk: threadkeep.Threadkeep):
         view = tk.per_run_owner()
         model = ScriptedModel(replies=[RuntimeError("down"), "Hello."])

@@ -83,6 +83,7 @@ class Lease:
         reserved: Whether the run asked to be the next one, as it waited for long.
         undone: Whether another run has undone it.
         lost: Whether the run had lost it at its end: to another run, or because the thread was deleted.
+        refused: Whether an agent of the run refused it: the thread belongs to an owner, and the run names none.
         failure: Why a write was not committed that the run did not wait for; ``None``: none was.
     """
 
@@ -102,6 +103,7 @@ class Lease:
     reserved: bool = False
     undone: bool = False
     lost: bool = False
+    refused: bool = False
     failure: BaseException | None = None
     _deferred: deque[Change] = field(default_factory=deque["Change"])
     _waits: bool = False
@@ -407,7 +409,12 @@ class Leases:
         lease.ending = True
         lease.write_deferred()
         try:
-            await lease.thread.commit(partial(_without, lease))
+            undo, gone = lease.refused and lease.status == "error", list[Operation]()
+            if undo:  # the owner's thread stays as it was
+                lease.status = lease.head.status
+                await lease.thread.settle()
+                gone, lease.written = await self._threads.call(lease.thread.undo, lease.run)
+            await lease.thread.commit(partial(_without, lease, newest=lease.written if undo else None), gone)
             if lease.status is not None and lease.status != lease.head.status:  # else the list says so after the next
                 await _quietly(self._owners.note_end, lease.thread, lease.head.owner, lease.status, lease.question)
         except ConflictError:
@@ -577,8 +584,10 @@ async def _quietly(work: Callable[P, Awaitable[None]], *args: P.args, **kwargs: 
         await work(*args, **kwargs)
 
 
-def _without(lease: Lease, head: Head) -> Head:
+def _without(lease: Lease, head: Head, *, newest: str | None = None) -> Head:
     head.require_lease(lease.run)
+    if newest is not None:
+        head = replace(head, newest=newest, writer=lease.head.writer if newest == lease.head.newest else "")
     return replace(head, lease=None, status=lease.status or head.status)
 
 

@@ -21,8 +21,10 @@ from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import (
     OwnerMismatchError,
+    OwnerRequiredError,
     PartitionErasedError,
     StorageError,
 )
@@ -39,6 +41,7 @@ from threadkeep.langgraph.identity import (
     participants_from,
     read_scopes_from,
     require_agreement,
+    saver_of,
     thread_id_of,
     uses_our_checkpointer,
 )
@@ -204,7 +207,13 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Return the turn; the owner is required before the model is called."""
         if request.response_format is not None:
             allow_response_types(request.response_format, config)
-        return self._turn_of(messages, request.runtime, config)
+        try:
+            return self._turn_of(messages, request.runtime, config)
+        except OwnerRequiredError:
+            saver = saver_of(config)
+            if isinstance(saver, ThreadkeepCheckpointer) and (lease := saver.lease_of(config)) is not None:
+                lease.refused = lease.owner is None and bool(lease.head.owner)
+            raise
 
     def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> TurnContext:
         position, message, question = messages.newest_human
