@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -330,6 +331,23 @@ class TestAnswerTimeout:
             await asyncio.sleep(0.05)
         event.set()
         assert await shared.wait() == "done"
+
+    async def test_shared_work_that_fails_without_a_caller_is_no_unhandled_error(self) -> None:
+        """Its callers have given up, and nothing else reports it."""
+        unhandled: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(str(told["message"])))
+
+        async def work() -> None:
+            await asyncio.sleep(0)
+            msg = "It is away."
+            raise StorageUnavailableError(msg)
+
+        shared = SharedTask(work())
+        await asyncio.wait([shared.task])
+        del shared
+        gc.collect()
+
+        assert unhandled == []
 
     async def test_a_queue_of_shared_work_costs_no_caller_time(self) -> None:
         async def work() -> str:

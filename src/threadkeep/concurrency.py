@@ -305,6 +305,7 @@ class SharedTask(Generic[T]):
         context.run(current_priority.set, current_priority.get())
         context.run(_answer_time.set, self._answers)
         self.task: Final = asyncio.get_running_loop().create_task(work, context=context)
+        self.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # all callers may have given up
 
     async def wait(self) -> T:
         """Return what the work returns, or raise what it raises."""

@@ -172,6 +172,22 @@ class TestOneStorage:
         assert answer("storage", "check", "--url", url)["advice"] == []
         assert "0 of 3" in run("storage", "re-embed", "--url", url).output
 
+    def test_doctor_tells_an_embedder_that_does_not_answer_from_none(
+        self, kept: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+    ):
+        """It is configured, so there is nothing to install."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "openai")
+        monkeypatch.setenv("EMBEDDINGS_MODEL", "text-embedding-3-small")
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{unused_tcp_port}/v1")
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(kept))
+
+        (told,) = [row for row in answer("doctor")["checks"] if row["what"] == "embedder"]
+
+        assert told["state"] == "warning"
+        assert "does not answer" in told["detail"]
+
     @pytest.mark.model
     @pytest.mark.slow
     def test_doctor_says_so_too(self, kept: Path, monkeypatch: pytest.MonkeyPatch):

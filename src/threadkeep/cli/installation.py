@@ -394,6 +394,9 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
             rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
             if (other := tk.app.event_loop.run_sync(_other_vectors(tk))) is not None:
                 rows.append({"what": "embedder", "state": "warning", "detail": str(other)})
+        elif (embedder := tk.app.embedder) is not None:
+            detail = f"{embedder.name} does not answer: search is by words only until it does"
+            rows.append({"what": "embedder", "state": "warning", "detail": detail})
         else:
             detail = 'search is by words only; pip install "threadkeep[local]"'
             rows.append({"what": "embedder", "state": "missing", "detail": detail})

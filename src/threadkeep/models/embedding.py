@@ -306,7 +306,6 @@ class EmbedderCalls:
         call = SharedTask(self._ask(embed, texts, _PROBE_SECONDS + _SECONDS_A_TEXT * len(texts)))
         if self._probe is None or self._probe.task.done():
             self._probe = call
-            call.task.add_done_callback(_retrieve)
         try:
             async with AnswerTimeout(seconds):
                 return await call.wait()
@@ -347,8 +346,3 @@ class EmbedderCalls:
 async def no_vectors(_: Sequence[str], *, questions: bool = False, within: float | None = None) -> None:
     """Return ``None``, as :meth:`EmbedderCalls.vectors` does when the embedder failed: there is none."""
     del questions, within
-
-
-def _retrieve(task: asyncio.Task[NDArray[np.float32]]) -> None:
-    if not task.cancelled():
-        task.exception()  # no caller waits for it
