@@ -103,7 +103,7 @@ _ORDERS: Final = re.compile(r"(?i)\b(?:so|then|now|therefore|please|pls|plz|kind
 _IF_MARKED: Final = re.compile(
     r"""(?ix)(?:
       (?:is|are|was|were|am|do|does|did|can|could|should|would|will|shall|has|have|may|might|isn't|aren't|don't|doesn't|won't|wouldn't|shouldn't|can't)\ \w | (?:what|why|how)\b | (?:who|where|when|which|whose)\b(?=[^,;]{1,200}\?) | any\b | anyone\b | (?:ok|okay|right|correct|yes|no|thoughts|ideas|tips|advice|suggestions)\W{0,4}$
-    | (?:ist|sind|kann|könnte|soll|sollte|muss|darf|geht|gibt's|gibts|gibt|hilft|reicht|passt|wäre|habt|hat|lohnt|brauch\w*|war)\ \w | (?:was|wie|wo|wer|wen|wem|wann|warum|wieso|welche\w?|wofür|womit)\b | (?:oder|ja|ok|tipps|ideen)\W{0,4}$
+    | (?:ist|sind|kann|könnte|soll|sollte|muss|darf|geht|gibt's|gibts|gibt|hilft|reicht|passt|wäre|habt|hat|lohnt|brauch\w{0,6}|war)\ \w | (?:was|wie|wo|wer|wen|wem|wann|warum|wieso|welche\w?|wofür|womit)\b | (?:oder|ja|ok|tipps|ideen)\W{0,4}$
     | (?:est|ça|c'est|il\ (?:faut|y)|y\ a|je\ (?:peux|dois|fais|mets|prends)|on\ (?:peut|fait|doit)|tu\ (?:as|penses|crois|me|viens)|vous\ (?:avez|pensez))\b | (?:quel\w*|comment|combien|où|quand|qui|que|quoi|pourquoi)\b | (?:non|n'est-ce\ pas|hein|ok)\W{0,4}$
     | (?:es|son|está|hay|puedo|debo|debería|tengo\ que|se\ puede|conviene|vale|sirve|tienes|tenés)\ \w | (?:que|como|cuando|donde|cual|cuanto\w?|por\ que)\b | (?:no|verdad|cierto|ideas|consejos|ok)\W{0,4}$
     | (?:é|são|está|há|posso|devo|preciso|pode|dá|tem|tens|vale|existe|dou|serve)\ \w | (?:qual|quais|quem|quando|onde|como|quant[oa]s?|por\ ?que)\b | (?:né|certo|não|ok|dicas)\W{0,4}$
