@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
-    from threadkeep.recall.models import Recall
+    from threadkeep.recall.models import Recall, Recalled
 
 PARTS: Final = ("facts", "unrelated", "updates", "several", "pastes", "dialogues", "memories")
 """The lists of a file; a file may leave some out."""
@@ -361,7 +361,7 @@ async def _shared(told: ToldMemory, items: Sequence[Mapping[str, Any]], count: i
             said[await told.tell(item["turns"][turn], owner)] = item, turn
         for item in own:
             recall = await told.recall(item["question"], owner)
-            shown = [(*said[one.memory.sources[-1].message_id], one.earlier) for one in recall.memories]
+            shown = [(*said[one.memory.sources[-1].message_id], one) for one in recall.memories]
             outcomes += _of_turns(item, shown, f":{count}", told.lines(recall))
             steps.advance()
     return outcomes
@@ -372,27 +372,30 @@ def _times(item: Mapping[str, Any], rng: Random) -> list[float]:
 
 
 def _of_turns(
-    item: Mapping[str, Any], shown: Sequence[tuple[Mapping[str, Any], int, bool]], group: str, lines: Sequence[str]
+    item: Mapping[str, Any], shown: Sequence[tuple[Mapping[str, Any], int, Recalled]], group: str, lines: Sequence[str]
 ) -> Iterator[Outcome]:
     """Yield what became of the turns of *item*, and of each true line.
 
     Args:
         item: What was asked for.
-        shown: The item, the turn and the mark of each line.
+        shown: The item, the turn and the memory of each line.
         group: Follows the names of the figures.
         lines: The block.
     """
     name = f"{' / '.join(item['turns'])} | {item['question']}"
-    own = [(turn, earlier) for other, turn, earlier in shown if other is item]
-    answers = [earlier for turn, earlier in own if turn == item["answer"]]
+    own = [(turn, line) for other, turn, line in shown if other is item]
+    answers = [line.earlier and not line.may_hold for turn, line in own if turn == item["answer"]]
     yield Outcome((f"answer_in_block{group}",), bool(answers), name, lines)
     if answers:
         yield Outcome((f"answers_marked{group}",), all(answers), name, lines)
+    marks = [(turn, line.earlier) for turn, line in own]
     for outdated in item["outdated"]:
-        yield Outcome((f"outdated_unmarked{group}",), (outdated, False) in own, name, lines)
-    for other, turn, earlier in shown:
+        yield Outcome((f"outdated_unmarked{group}",), (outdated, False) in marks, name, lines)
+    for other, turn, line in shown:
         if turn not in other["outdated"]:
-            yield Outcome((f"true_marked{group}",), earlier, f"{other['turns'][turn]} | {name}", lines)
+            true = f"{other['turns'][turn]} | {name}"
+            yield Outcome((f"true_marked{group}",), line.earlier and not line.may_hold, true, lines)
+            yield Outcome((f"true_in_doubt{group}",), line.may_hold, true, lines)
 
 
 def _is_marked(line: str) -> bool:
