@@ -224,6 +224,18 @@ class TestFindEarlier:
 
         assert found == {0: 2, 1: 2}
 
+    def test_what_was_so_before_a_return_needs_no_near_words(self):
+        """Nor need the statement be alike to what it returns to, where their words are enough."""
+        memories = told(
+            "Firefox is my browser.",
+            "Brave is so quick that I made it my default.",
+            "Brave's sync drove me nuts, so I'm with Firefox again.",
+        )
+        alike = cosines(3, 0.42)
+        alike[1, :] = alike[:, 1] = 0.3
+
+        assert find_earlier(memories, alike) == {0: 2, 1: 2}
+
     def test_each_of_several_old_values_is_earlier(self):
         """The newest replaces the one before it, and what that one had replaced."""
         memories = told(

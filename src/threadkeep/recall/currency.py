@@ -80,6 +80,11 @@ Source:
     ``docs/evaluation.md`` has the trade-off.
 """
 
+WITH_ONE_MARK: Final = 0.5
+"""So much less weight is enough where nothing says that a statement may still hold: a profile, and a question to the
+owner.
+"""
+
 LESS_IN_A_CHAIN: Final = 2.0
 """So much less weight is enough for what the replaced statement had replaced, and for what had replaced that.
 
@@ -89,7 +94,7 @@ Source:
     Of old values in memories of their own 4.3 % have no mark with it, 5.1 % without, unseen; no more marks elsewhere.
 """
 LESS_FOR_A_RETURN: Final = 1.2
-"""So much less weight is enough for a statement that something is again as it was, and for what was said in between.
+"""So much less weight is enough for what a statement says to be again so, if both are alike.
 
 ``Slack is back.`` returns to ``We are a Slack company.``, and outdates ``Everyone was moved to Teams.`` with it.
 
@@ -97,8 +102,12 @@ Source:
     Of 33 returns in the files of ``docs/evaluation.md`` 17 leave a value in between without a mark, 22 without the
     rule; of true statements it marks none of 9,659 in memories of one item, and 9 of 37,150 in those of four.
 """
+LESS_IN_BETWEEN: Final = 2.0
+"""So much less weight is enough for what was said in between, once it is clear what the statement returns to."""
 _RETURN_ALIKE: Final = 0.5
-"""What a statement returns to has at least this cosine, and a greater one than what was said in between."""
+"""What a statement returns to has at least this cosine, or enough weight without less, and a greater cosine than what
+was said in between.
+"""
 _MANY: Final = 3
 
 FIRST: Final = 20
@@ -196,8 +205,8 @@ def find_earlier(
     strength: NDArray[np.float64] | None = None,
     weigh: Weigh | None = None,
 ) -> Mapping[int, int]:
-    """Return the places of memories that are no longer so, as :func:`find_outdated`."""
-    return find_outdated(memories, alike, question, strength, weigh).replaced
+    """Return the places of memories that are probably no longer so, as :func:`find_outdated`, by one mark."""
+    return find_outdated(memories, alike, question, strength, weigh, more=WITH_ONE_MARK).replaced
 
 
 def find_outdated(
@@ -206,6 +215,8 @@ def find_outdated(
     question: str = "",
     strength: NDArray[np.float64] | None = None,
     weigh: Weigh | None = None,
+    *,
+    more: float = 0.0,
 ) -> Outdated:
     """Return which memories are no longer so, and which may be no longer so.
 
@@ -217,13 +228,16 @@ def find_outdated(
         question: What was asked.
         strength: How well they answer it, in standard deviations, shape ``(n,)``; ``None``: all equally well.
         weigh: What a model makes of two statements; it is asked for those that may replace each other.
+        more: So much more weight has each pair.
     """
     said = statements(memories)
     pairs = pairs_of(said, alike, strength)
     replaced: dict[int, set[int]] = {}  # by the newer's number, what it replaces and what that had
     found: dict[int, int] = {}
     doubtful: dict[int, int] = {}
-    for newer, likely in groupby(_likely(said, pairs, weigh, several=asks_for_several(question)), key=_newer_of):
+    for newer, likely in groupby(
+        _likely(said, pairs, weigh, several=asks_for_several(question), more=more), key=_newer_of
+    ):
         margins = dict(map(_margin_of, likely))
         outdated = _chain(margins, replaced)
         if returns(_text_of(said[newer])):
@@ -266,7 +280,7 @@ def _interrupted(margins: Mapping[int, float], cosines: NDArray[np.float64]) -> 
     before = {
         older: margin
         for older, margin in margins.items()
-        if margin >= -LESS_FOR_A_RETURN and cosines[older] >= _RETURN_ALIKE
+        if margin >= (-LESS_FOR_A_RETURN if cosines[older] >= _RETURN_ALIKE else 0.0)
     }
     if not before:
         return set()
@@ -310,7 +324,7 @@ def _grown(said: Sequence[DatedStatement], pairs: Pairs) -> Iterator[tuple[int, 
 
 
 def _likely(
-    said: Sequence[DatedStatement], pairs: Pairs, weigh: Weigh | None, *, several: bool
+    said: Sequence[DatedStatement], pairs: Pairs, weigh: Weigh | None, *, several: bool, more: float
 ) -> Iterator[tuple[int, int, float]]:
     """Yield newer, older and the margin of the pairs of which the newer probably replaces the older; newest last.
 
@@ -320,7 +334,7 @@ def _likely(
     weighed = _WEIGHTS["bias"] + _WEIGHTS["several"] * several + np.tensordot(_OF_NUMBERS, pairs.numbers, 1)
     floors = BY_WORDS if weigh is None else BY_MODEL
     lacking = _needed(len({one.turns or one.place for one in said}), floors) - weighed
-    less = np.where([*map(returns, map(_text_of, said))], LESS_FOR_A_RETURN, 0.0)
+    less = np.where([*map(returns, map(_text_of, said))], LESS_IN_BETWEEN, 0.0)
     near = lacking <= _MOST_OF_WORDS + less[:, None]
     close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & near).tolist()
     margins = {
@@ -331,8 +345,8 @@ def _likely(
     if weigh is not None:
         margins |= _read_by_model(said, margins, weigh)
     for (newer, older), margin in margins.items():
-        if margin >= -LESS_IN_A_CHAIN - less.item(newer):
-            yield newer, older, margin
+        if margin + more >= -LESS_IN_A_CHAIN - less.item(newer):
+            yield newer, older, margin + more
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
