@@ -91,7 +91,7 @@ def _given(recalled: Recalled) -> GivenMemory:
 
 
 def _row(given: GivenMemory) -> list[Any]:
-    return [given.memory_id, given.score, *[True][: given.earlier], *[True][: given.may_hold]]
+    return [given.memory_id, given.score, *[True] * (given.earlier + given.may_hold)]
 
 
 def _rows(rows: object) -> Iterator[GivenMemory]:

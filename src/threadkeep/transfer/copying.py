@@ -19,7 +19,7 @@ from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
 from threadkeep.memories.codec import AUTHORIZATIONS, CREDENTIALS, is_memory_namespace, memory_of, text_to_embed
 from threadkeep.proposals.models import PROPOSALS
-from threadkeep.search.missing_vectors import UNEMBEDDED
+from threadkeep.search.missing_vectors import lacks_vectors
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import (
     Batch,
@@ -467,8 +467,7 @@ async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], re
 
 def _embedded_put(item: Item) -> Put:
     """Return the put that writes *item* as it is, if it is still so; nothing is left to embed later."""
-    put = same_put(item)
-    return replace(put, due=None) if put.due and put.due.kind == UNEMBEDDED else put
+    return replace(same_put(item), due=None if lacks_vectors(item) else item.due)
 
 
 _FLOAT_BYTES: Final = 4

@@ -384,7 +384,7 @@ def _of_turns(
     """
     name = f"{' / '.join(item['turns'])} | {item['question']}"
     own = [(turn, line) for other, turn, line in shown if other is item]
-    answers = [line.earlier and not line.may_hold for turn, line in own if turn == item["answer"]]
+    answers = [_is_outdated(line) for turn, line in own if turn == item["answer"]]
     yield Outcome((f"answer_in_block{group}",), bool(answers), name, lines)
     if answers:
         yield Outcome((f"answers_marked{group}",), all(answers), name, lines)
@@ -394,8 +394,12 @@ def _of_turns(
     for other, turn, line in shown:
         if turn not in other["outdated"]:
             true = f"{other['turns'][turn]} | {name}"
-            yield Outcome((f"true_marked{group}",), line.earlier and not line.may_hold, true, lines)
+            yield Outcome((f"true_marked{group}",), _is_outdated(line), true, lines)
             yield Outcome((f"true_in_doubt{group}",), line.may_hold, true, lines)
+
+
+def _is_outdated(recalled: Recalled) -> bool:
+    return recalled.earlier and not recalled.may_hold
 
 
 def _is_marked(line: str) -> bool:
