@@ -210,7 +210,7 @@ class TestDrop:
     def test_a_recorded_turn_of_a_first_run_is_learnt(
         self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch, *, keeps_threads: bool
     ) -> None:
-        """What goes on in this process was started in that run, and does not keep it."""
+        """The tasks of this process that the run started do not keep the run."""
         monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # pytest's keeps tasks of LangGraph that were cut
         saver = tk.checkpointer if keeps_threads else None
 

@@ -178,8 +178,8 @@ Learn = Callable[[Ref, Owner, str | None], Awaitable[bool]]
 class TurnHold:
     """Keeps this process from learning from a thread while a run that records a turn of it goes on.
 
-    A hold that goes on ends when the run releases it, or when no object refers to it any more: the application dropped
-    the run.
+    With :attr:`goes_on` it ends when the run releases it, or when no object refers to it any more: the application
+    dropped the run.
 
     Attributes:
         key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.

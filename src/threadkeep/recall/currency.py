@@ -103,7 +103,8 @@ Source:
     rule; of true statements it marks none of 9,659 in memories of one item, and 9 of 37,150 in those of four.
 """
 LESS_IN_BETWEEN: Final = 2.0
-"""So much less weight is enough for what was said in between, once it is clear what the statement returns to."""
+"""So much less than in a chain is enough for what was said in between, once it is clear what the statement returns to.
+"""
 _RETURN_ALIKE: Final = 0.5
 """What a statement returns to has at least this cosine, or enough weight without less, and a greater cosine than what
 was said in between.
@@ -329,7 +330,7 @@ def _likely(
     """Yield newer, older and the margin of the pairs of which the newer probably replaces the older; newest last.
 
     A pair with a negative margin, down to minus :data:`LESS_IN_A_CHAIN`, needs another one to speak for it. For a
-    statement that returns to an older one the margin goes down by :data:`LESS_FOR_A_RETURN` more.
+    statement that returns to an older one the margin goes down by :data:`LESS_IN_BETWEEN` more.
     """
     weighed = _WEIGHTS["bias"] + _WEIGHTS["several"] * several + np.tensordot(_OF_NUMBERS, pairs.numbers, 1)
     floors = BY_WORDS if weigh is None else BY_MODEL
