@@ -144,11 +144,25 @@ def test_an_order_changes_what_was_so_and_is_no_question():
     assert tells("Asked: Answer me in English please.")
 
 
-def test_a_passage_states_what_stands_before_its_request():
-    passage = "Asked: me regalaron un Pixel 8 por el cumple, cómo paso los contactos sin google?"
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("me regalaron un Pixel 8 por el cumple", ", cómo paso los contactos sin google?"),
+        ("Ma fille fait du judo le samedi", ", comment laver un kimono ?"),
+        ("La gata pesa seis kilos", ", ¿cuánto antiparasitario le doy?"),
+        ("Ich heize mit dem Kachelofen", ", wieviel Raummeter brauch ich im Winter?"),
+        ("The wee one's allergic to penicillin", ", what goes on a nursery form?"),
+    ],
+)
+def test_a_passage_states_what_stands_before_its_request(told: str, asked: str):
+    """Also where it is short, without a name, a number or a word of the speaker's."""
+    assert tells(f"Asked: {told}{asked}")
+    assert statement_in(f"{told}{asked}") == told
 
-    assert tells(passage)
-    assert statement_in(passage.removeprefix("Asked: ")) == "me regalaron un Pixel 8 por el cumple"
+
+def test_a_few_words_before_a_request_state_nothing():
+    assert not tells("Asked: Quick question, what goes on a nursery form?")
+    assert not tells("Asked: So tired today, what helps?")
 
 
 def test_whole_sentences_beside_a_question_of_another_author_state_nothing():

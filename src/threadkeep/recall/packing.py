@@ -19,7 +19,8 @@ from threadkeep.search.conversations import LABEL
 from threadkeep.text.claims import change_in
 from threadkeep.text.facts import is_filler, is_small_talk
 from threadkeep.text.requests import asks_from, is_question, told_in
-from threadkeep.text.tokenizing import tokenise
+from threadkeep.text.semantics import gist_of
+from threadkeep.text.tokenizing import FUNCTION_WORDS, tokenise
 
 if TYPE_CHECKING:
     from threadkeep.ids import TurnId
@@ -172,7 +173,18 @@ def tells(passage: str) -> bool:
 def _stated_parts(passage: str) -> list[tuple[str, str]]:
     """Return each sentence of *passage* that tells something, with the part that does."""
     told = ((one, told_in(one)) for one, tells in _sentences(passage) if tells)
-    return [(one, part) for one, part in told if part and (part == one or not (is_filler(part) or is_small_talk(part)))]
+    return [(one, part) for one, part in told if part and (part == one or _says_something(part))]
+
+
+_LEAST_WORDS: Final = 3
+_FUNCTION_WORDS: Final = frozenset[str]().union(*FUNCTION_WORDS.values())
+
+
+def _says_something(part: str) -> bool:
+    """Return whether *part* of a sentence names a person or a thing, or has a few words that carry a meaning."""
+    if is_small_talk(part):
+        return False
+    return not is_filler(part) or len(set(gist_of(part).words) - _FUNCTION_WORDS) >= _LEAST_WORDS
 
 
 def _without_filler(passage: str, query: Query) -> str:
