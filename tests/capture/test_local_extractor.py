@@ -3,7 +3,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 
+import threadkeep
 from threadkeep.capture.extractors.local import (
     MAX_FACTS,
     MAX_PASSAGE_CHARACTERS,
@@ -12,6 +14,7 @@ from threadkeep.capture.extractors.local import (
     extract_candidates,
 )
 from threadkeep.capture.models import Turn
+from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message, Role
 
@@ -198,6 +201,8 @@ class TestEpisode:
             ("明日は休みです。ありがとうございます。", "Said: 明日は休みです。"),
             ("I can't wait for the launch of Porto.", "Said: I can't wait for the launch of Porto."),
             ("Fix this:\n```\nprint('x')\n```\nThe loop prints nothing.", "Said: The loop prints nothing."),
+            ("Insulin: 14 units of Lantus at bedtime.", "Said: Insulin: 14 units of Lantus at bedtime."),
+            ("Knives: I swear by carbon steel.", "Asked: Knives: I swear by carbon steel."),
         ],
     )
     def test_it_has_the_users_words(self, text: str, episode: str):
@@ -208,6 +213,20 @@ class TestEpisode:
     def test_there_is_none_where_there_is_nothing_to_tell(self, text: str):
         """Nobody could make anything of it later."""
         assert episodes(turn_of(("user", text))) == []
+
+    async def test_a_line_that_may_be_anothers_is_no_fact_of_the_users(self):
+        """It is found as what was asked, whoever speaks in it."""
+        async with threadkeep.open("memory://") as tk:
+            await tk.capture(
+                [HumanMessage("Knives: I swear by carbon steel.", id="1"), AIMessage("Noted.", id="2")],
+                owner=Owner("ana"),
+                thread_id="monday",
+                wait=True,
+            )
+
+            kept = await tk.memories.list(owner=Owner("ana"))
+
+        assert [(one.kind, one.text) for one in kept] == [("episodic", "Asked: Knives: I swear by carbon steel.")]
 
     @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])
     def test_small_talk_has_none(self, text: str):

@@ -26,6 +26,17 @@ class TestSentences:
             ("1. I live in Lisbon\n2) I like tea", ["I live in Lisbon", "I like tea"]),
             ("私は東京に住んでいます。猫が好きです。", ["私は東京に住んでいます。", "猫が好きです。"]),
             ("I like tea… and rain", ["I like tea… and rain"]),
+            (
+                "Alarm goes at 7:10 these days, earlier than before.",
+                ["Alarm goes at 7:10 these days, earlier than before."],
+            ),
+            (
+                "The letter says 10:40, on Monday. I'll be there.",
+                ["The letter says 10:40, on Monday.", "I'll be there."],
+            ),
+            ("I report to Marcus for the review. Smooth this paragraph:", ["I report to Marcus for the review."]),
+            ("I report to Marcus. Translate this text: I live in Rome.", ["I report to Marcus."]),
+            ("My boss wrote it. I live in Rome. PS: I like it.", []),
             ("Hi Claude, I live in Lisbon.\nBest,\nAna", ["Hi Claude, I live in Lisbon.", "Best,", "Ana"]),
             ("I live in Rome. Dear me, I like it.", ["I live in Rome.", "Dear me, I like it."]),
             ("Our standup is at 9:30\nI like tea", ["Our standup is at 9:30", "I like tea"]),
@@ -110,6 +121,15 @@ class TestSentences:
 
         assert found[0] == "I like tea."
         assert "Rome" not in "".join(found)
+
+    @pytest.mark.parametrize(
+        "text",
+        ["Insulin: 14 units of Lantus at bedtime.", "Passport: 2031. Driving licence: 2028.", "Perro: Rufo, 9 años."],
+    )
+    def test_a_label_and_a_value_alone_are_a_note(self, text: str):
+        """In one line and without first person; in several lines they may be a conversation."""
+        assert "".join(sentences(text)).replace(" ", "") == text.replace(" ", "")
+        assert sentences(f"{text}\nAna: fine.") == []
 
     @pytest.mark.parametrize(
         ("text", "expected"),

@@ -31,7 +31,7 @@ from threadkeep.text.semantics import (
     straight,
     words,
 )
-from threadkeep.text.sentences import sentences
+from threadkeep.text.sentences import labelled_line, sentences
 
 MAX_SENTENCES: Final = 400
 """Of a message; a longer one was pasted."""
@@ -165,6 +165,8 @@ def is_supported_episode(text: str, message: str) -> bool:
     """Return whether an episode tells nothing but what the user's own sentences of *message* hold."""
     if unwanted(message):
         return False
+    if (line := unattributed_line(message)) and text == f"{ASKED}{line}":
+        return True
     episode = _EPISODE_LEAD.sub("", text).removesuffix("…")
     own = " ".join(kept_sentences(message))
     if _contains_words(episode, own):
@@ -183,6 +185,12 @@ def own_sentences(text: str) -> tuple[str, ...]:
 def kept_sentences(text: str) -> tuple[str, ...]:
     """Return the user's own sentences of a message without what they ask to forget or not to keep."""
     return tuple(filter(None, map(kept_part, own_sentences(text))))
+
+
+def unattributed_line(text: str) -> str:
+    """Return the message *text* if it is one line that may be another author's, so that it has no own sentence."""
+    line = "" if own_sentences(text) else labelled_line(text)
+    return line if line and redact(line) == line and kept_part(line) == line else ""
 
 
 def without_refused(messages: Sequence[Message]) -> tuple[Message, ...] | None:

@@ -71,14 +71,15 @@ _INTRODUCES: Final = re.compile(
         |e-?mails?|letter|message|text|article|paragraph|document|paper|essay|story|poem|lyrics|song|transcript|conversation|chat|prompt
         |code|snippet|script|function|query|output|error|logs?|trace|input|example|config|yaml|json|file
         |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
-        )\b[^:\n]{0,200}:"""
+        )\b(?:[^:\n]|(?<=\d):(?=\d\d\b)){0,200}:(?!(?<=\d:)\d\d\b)"""
 )
+"""A colon in a time of day introduces nothing."""
 _INTRODUCED_QUOTATION: Final = re.compile(rf":\s?{re.escape(QUOTATION)}(?=\s+\w)")
 _VALUE_WORDS: Final = 6
-_NO_VALUE: Final = re.compile(
-    r"(?i)[\"“”„«»:]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
+_OF_AUTHOR: Final = re.compile(
+    r"(?i)[\"“”„«»]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
 )
-"""Speaks of its author, or of what shall be done: not a bare value after a colon."""
+"""Speaks of its author, quotes, or says what shall be done: not a bare value after a colon."""
 _TASKS: Final = re.compile(
     r"(?i)^\W*(?:please |can you |could you )*(?:translate|summar\w+|rewrite|reword|rephrase|paraphrase|proof-?read|improve|edit|correct|polish|shorten|review|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue|read|write|draft|compose|reply|respond|send|generate|create|here|this|these|following|below)\b"
 )
@@ -426,7 +427,7 @@ def _paragraphs(text: str) -> list[str]:
             found[-1] = f"{found[-1]} {body}"
         else:
             found.append(body)
-        own, introduced = _split_introduced(found[-1])
+        own, introduced = _split_introduced(found[-1], alone=len(lines) == 1)
         found[-1] = own
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
 
@@ -449,32 +450,58 @@ def _is_foreign(line: str, body: str) -> bool:
     return symbols * 8 > len(body) + 16
 
 
-def _split_introduced(paragraph: str) -> tuple[str, bool]:
+_LONGEST_LINE: Final = 240
+
+
+def labelled_line(text: str) -> str:
+    """Return *text* if it is one short line that a name and a colon lead, so that it has no own sentence; else nothing.
+
+    ``Knives: I swear by carbon steel.`` may be a line of a conversation, or a note of the user's. What is announced as
+    a text is left out.
+    """
+    line = text.strip()
+    if len(line) > _LONGEST_LINE or "\n" in line or _is_foreign(line, line) or _INTRODUCES.search(line):
+        return ""
+    own, is_of_other = _split_introduced(line, alone=True)
+    return line if is_of_other and not own else ""
+
+
+def _split_introduced(paragraph: str, *, alone: bool = False) -> tuple[str, bool]:
     """Return the part before another author's text, and whether there is such a text that may go on.
 
-    A quotation right behind the first colon is that text, and what follows it is the user's again.
+    A quotation right behind the first colon is that text, and what follows it is the user's again. A label and a value
+    that stand *alone* are no line of a conversation: ``Passport: until 2031.``
     """
     quoted = _INTRODUCED_QUOTATION.search(paragraph)
     if quoted and ":" not in paragraph[: quoted.start()] and not _QUOTES.search(paragraph, quoted.end()):
         return f"{_split_introduced(paragraph[: quoted.start() + 1])[0]} {paragraph[quoted.end() :]}".strip(), False
     if (found := _INTRODUCES.search(paragraph)) and not _is_value(paragraph):
-        start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
+        start = _sentence_start(paragraph, found.end())  # what stands before the sentence with the colon is the user's
+        if not _INTRODUCES.search(paragraph, start):  # but for what an earlier one announces
+            start = _sentence_start(paragraph, found.start())
         return paragraph[:start], True
     if paragraph.endswith(":") and not ABOUT_ME.search(paragraph):
-        start = max((end.end() for end in _END.finditer(paragraph)), default=0)
-        return paragraph[:start], True
+        return paragraph[: _sentence_start(paragraph, len(paragraph))], True
     if _TELLS.match(paragraph):
         return "", True
-    if _SPEAKER.match(paragraph) and not ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
-        return "", True
+    if _SPEAKER.match(paragraph):
+        label, _, rest = paragraph.partition(":")
+        speaks = not alone or _OF_AUTHOR.search(rest) or SUBJECT_IN_VERB.match(straight(rest.strip()))
+        if speaks and not ABOUT_ME.search(label):
+            return "", True
     return paragraph, False
+
+
+def _sentence_start(paragraph: str, place: int) -> int:
+    """Return where the sentence begins in which *place* stands."""
+    return max((end.end() for end in _END.finditer(paragraph, 0, place)), default=0)
 
 
 def _is_value(paragraph: str) -> bool:
     """Whether a colon leads to a few words that speak of no author, as in ``The letter arrived: 1,010 a month``."""
     head, _, tail = paragraph.partition(":")
     return 0 < len(tail.split()) <= _VALUE_WORDS and not (
-        _NO_VALUE.search(tail) or _is_task(head) or _TASKS.match(head) or _ASKS_ABOUT.search(head)
+        ":" in tail or _OF_AUTHOR.search(tail) or _is_task(head) or _TASKS.match(head) or _ASKS_ABOUT.search(head)
     )
 
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Final
 
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.models import Candidate, Turn
-from threadkeep.capture.provenance import backing, kept_sentences, own_sentences
+from threadkeep.capture.provenance import backing, kept_sentences, own_sentences, unattributed_line
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.memories.kinds import Kind
@@ -103,7 +103,12 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         for message, sentence in own
         if message.role == "user" and not (rules and _is_rule(sentence, rules))
     ]
-    for message, text in islice(_passages(users, played=turn.played), MAX_PASSAGES):
+    labelled = (  # as what was asked about: no statement of the user's
+        (message, f"{ASKED}{line}")
+        for message in said
+        if message.role == "user" and (line := unattributed_line(message.text)) and not _is_recalled(line, recalled)
+    )
+    for message, text in islice(chain(_passages(users, played=turn.played), labelled), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
 
