@@ -131,3 +131,20 @@ def _quotations(text: str) -> Iterator[tuple[int, int]]:
             yield begins[0], ends[0] + 1
         elif alone:
             yield 0, 0
+
+
+_OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
+_CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
+
+
+def untagged(text: str) -> str:
+    """Return *text* without what stands between a tag that begins a line and one of its name that ends a line."""
+    kept: list[str] = []
+    start = 0
+    closing = {found[1]: found.end() for found in _CLOSING_TAG.finditer(text)}
+    for opening in _OPENING_TAG.finditer(text):
+        end = closing.get(opening[1], 0)
+        if opening.start() >= start and end > opening.end():
+            kept += [text[start : opening.start()], "\n\n"]
+            start = end
+    return "".join([*kept, text[start:]])

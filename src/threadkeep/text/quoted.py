@@ -24,7 +24,6 @@ from threadkeep.text.sentences import (
     MAX_CHARACTERS,
     OF_A_PERSON,
     SUBJECT_IN_VERB,
-    begins_log,
     is_letter,
     names_author,
     sentences,
@@ -238,6 +237,16 @@ def pasted_paragraphs(text: str) -> tuple[str, ...]:
         and not begins_log(block)
         and (points or place in authored or any(mark(block) for mark in (_HEADING.search, _is_verse)))
     )
+
+
+_PROGRAM: Final = re.compile(
+    r"^\s{0,8}(?:Traceback \(|panic: |[\w.]{2,80}(?:Error|Exception): |\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,20}Z?\]?\s+(?:\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b|[\w.-]{1,40}\[\d+\]:))"
+)
+
+
+def begins_log(paragraph: str) -> bool:
+    """Return whether a program wrote the first line of *paragraph*, so that it is no letter; its lines are told apart."""
+    return _PROGRAM.match(paragraph) is not None
 
 
 def _names_text(block: str) -> bool:

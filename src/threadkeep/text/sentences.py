@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from threadkeep.text.marks import BLANK_LINE, around_marks, with_fences_apart
+from threadkeep.text.marks import BLANK_LINE, around_marks, untagged, with_fences_apart
 from threadkeep.text.semantics import plain, straight, words
 
 MAX_CHARACTERS: Final = 32_768
@@ -158,8 +158,6 @@ _STAMPED: Final = re.compile(
 """A name and a time alone in a line: a chat shows so who says what follows."""
 _TALK: Final = 2
 """So many of them are a conversation that was copied."""
-_OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
-_CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
 _BRACKETED: Final = re.compile(r"(?i)\[(/?)quote(?:=[^\]\n]{0,80})?\]")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
@@ -251,7 +249,7 @@ def _unmarked(text: str) -> str:
     From the first such mark to the last: what is between may hold marks of its own.
     """
     text = _BRACKETED.sub(r"\n<\1quote>\n", _before_a_letter(_before_transcript(text)))
-    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(text)))
+    text = _without_lone_quotations(_RULED.sub("\n\n", untagged(text)))
     return _without_quotations(text)
 
 
@@ -276,16 +274,6 @@ def _typed(text: str) -> str:
     return first if asks_first else text
 
 
-_PROGRAM: Final = re.compile(
-    r"^\s{0,8}(?:Traceback \(|panic: |[\w.]{2,80}(?:Error|Exception): |\[?\d{4}-\d\d-\d\d[T ][\d:.,]{5,20}Z?\]?\s+(?:\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b|[\w.-]{1,40}\[\d+\]:))"
-)
-
-
-def begins_log(paragraph: str) -> bool:
-    """Return whether a program wrote the first line of *paragraph*, so that it is no letter; its lines are told apart."""
-    return _PROGRAM.match(paragraph) is not None
-
-
 def names_author(paragraph: str) -> bool:
     """Return whether *paragraph* begins by naming the author of the text above it: ``That's from a pupil``."""
     return _NAMES_AUTHOR.match(straight(paragraph)) is not None
@@ -306,18 +294,6 @@ def _before_a_letter(text: str) -> str:
 def _before_transcript(text: str) -> str:
     stamped = [found.start() for found in _STAMPED.finditer(text)]
     return text[: stamped[0]] if len(stamped) >= _TALK else text
-
-
-def _untagged(text: str) -> str:
-    kept: list[str] = []
-    start = 0
-    closing = {found[1]: found.end() for found in _CLOSING_TAG.finditer(text)}
-    for opening in _OPENING_TAG.finditer(text):
-        end = closing.get(opening[1], 0)
-        if opening.start() >= start and end > opening.end():
-            kept += [text[start : opening.start()], "\n\n"]
-            start = end
-    return "".join([*kept, text[start:]])
 
 
 def _without_lone_quotations(text: str) -> str:
