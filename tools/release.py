@@ -162,7 +162,8 @@ def check_contents(dist: Path, version: str) -> None:
         if path.name.startswith("threadkeep-") and not any(name.endswith(PAGE) for name in names):
             msg = f"{path.name} lacks the web page; run make web."
             raise ReleaseError(msg)
-        models = ["minilm-l6-v2-int8.onnx", "minilm-l6-v2-changes-int8.onnx"] if "minilm" in path.name else []
+        kinds = ("", "changes-", "needs-") if "minilm" in path.name else ()
+        models = [f"minilm-l6-v2-{kind}int8.onnx" for kind in kinds]
         needed = ["LICENSE", "py.typed", *models]
         if path.suffix == ".whl" and (missing := [one for one in needed if not any(n.endswith(one) for n in names)]):
             msg = f"{path.name} lacks {missing[0]}."

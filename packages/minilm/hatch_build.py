@@ -7,7 +7,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NEEDED = ("minilm-l6-v2-int8.onnx", "minilm-l6-v2-changes-int8.onnx", "tokenizer.json")
+NEEDED = (
+    "minilm-l6-v2-int8.onnx",
+    "minilm-l6-v2-changes-int8.onnx",
+    "minilm-l6-v2-needs-int8.onnx",
+    "tokenizer.json",
+)
 
 
 class ModelIsThere(BuildHookInterface):  # type: ignore[type-arg]  # hatchling's own plugins leave it open, too

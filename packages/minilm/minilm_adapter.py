@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ADAPTER_PATH = Path(__file__).with_name("adapter.safetensors")
 CHANGES_PATH = Path(__file__).with_name("changes.safetensors")
 """Of the network that tells whether one statement makes another untrue, with the two layers at its end."""
+NEEDS_PATH = Path(__file__).with_name("needs.safetensors")
+"""Of the network that tells whether a request needs a statement, with the same layers."""
 
 
 def adapted(weights: Weights, adapter: Mapping[str, NDArray[np.float16]]) -> Weights:

@@ -1,8 +1,8 @@
 """The network of all-MiniLM-L6-v2 as ONNX graphs, written node by node from its published weights.
 
-Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. A second graph
-reads two statements at once and weighs whether the first makes the second untrue. Nothing else is needed to run them
-than onnxruntime.
+Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. Another graph
+reads two texts at once and weighs them, as it was taught: whether the first makes the second untrue, or needs it.
+Nothing else is needed to run them than onnxruntime.
 
 In int8 the weights of a dense layer have one scale per output channel, and those of the word table one per word.
 What goes into a dense layer has one scale per channel, fixed when the graph is made; after Gelu, where few values are
@@ -61,14 +61,14 @@ def sentence_encoder(weights: Weights, reach: Reach | None = None) -> onnx.Model
     return graph.finish(("input_ids", "attention_mask"), "embedding", DIMS)
 
 
-def change_detector(weights: Weights, reach: Reach | None = None) -> onnx.ModelProto:
+def pair_weigher(weights: Weights, reach: Reach | None = None) -> onnx.ModelProto:
     """Return the checked model: ``input_ids``, ``attention_mask``, ``token_type_ids`` -> ``weight``, ``(batch, 1)``.
 
-    The tokens of type 0 are the newer statement, those of type 1 the older one. In fp32, or with *reach* in int8; the
+    The tokens of type 0 are the first text, those of type 1 the second one. In fp32, or with *reach* in int8; the
     two layers at the end are in fp32.
     """
     graph = _graph(weights, reach)
-    _weight_of_change(graph, _encoded(graph, _embeddings_of_pair(graph)))
+    _weight_of_pair(graph, _encoded(graph, _embeddings_of_pair(graph)))
     return graph.finish(("input_ids", "attention_mask", "token_type_ids"), "weight", 1)
 
 
@@ -282,15 +282,15 @@ def _sum_over(graph: _Graph, hidden: str, mask: str) -> str:
     return graph.node("Squeeze", graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden), axis)
 
 
-def _weight_of_change(graph: _Graph, hidden: str) -> str:
-    """What two layers make of the mean of both statements' means and of their difference, as the model's output."""
+def _weight_of_pair(graph: _Graph, hidden: str) -> str:
+    """What two layers make of the mean of both texts' means and of their difference, as the model's output."""
     every = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
-    of_older = graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT)
-    newer, older = (
+    of_second = graph.node("Cast", "token_type_ids", to=TensorProto.FLOAT)
+    first, second = (
         graph.node("Div", _sum_over(graph, hidden, mask), graph.node("ReduceSum", mask, graph.numbers("one", 1)))
-        for mask in (graph.node("Sub", every, of_older), of_older)
+        for mask in (graph.node("Sub", every, of_second), of_second)
     )
-    half = graph.node("Mul", graph.node("Add", newer, older), graph.scalar("half", 0.5))
-    both = graph.node("Concat", half, graph.node("Sub", newer, older), axis=-1)
-    inner = graph.node("Gelu", graph.exact_dense(both, "change.hidden"))
-    return graph.exact_dense(inner, "change.weight", output="weight")
+    half = graph.node("Mul", graph.node("Add", first, second), graph.scalar("half", 0.5))
+    both = graph.node("Concat", half, graph.node("Sub", first, second), axis=-1)
+    inner = graph.node("Gelu", graph.exact_dense(both, "pair.hidden"))
+    return graph.exact_dense(inner, "pair.weight", output="weight")

@@ -50,7 +50,7 @@ TEXTS = (
 """Of many kinds, so that what users write stays within the margin."""
 
 PAIRS = tuple(zip(TEXTS, TEXTS[3:] + TEXTS[:3], strict=True))
-"""Two statements each, for the network that reads both at once."""
+"""Two texts each, for the networks that read both at once."""
 
 
 class Tokens(NamedTuple):
@@ -82,13 +82,13 @@ def sentence_vector(weights: Mapping[str, Array], tokens: Tokens) -> Array:
     return np.asarray(mean / np.linalg.norm(mean))
 
 
-def weight_of_change(weights: Mapping[str, Array], tokens: Tokens) -> float:
-    """Return how much speaks for it that the first statement makes the second untrue."""
+def weight_of_pair(weights: Mapping[str, Array], tokens: Tokens) -> float:
+    """Return what a network that reads two texts makes of them."""
     hidden, is_second = hidden_states(weights, tokens), np.array(tokens.types, np.bool_)
-    newer, older = (hidden[mask].mean(axis=0) for mask in (~is_second, is_second))
-    both = np.concatenate([(newer + older) / 2, newer - older])
-    inner = gelu(both @ weights["change.hidden.weight"].T + weights["change.hidden.bias"])
-    return float((inner @ weights["change.weight.weight"].T + weights["change.weight.bias"])[0])
+    first, second = (hidden[mask].mean(axis=0) for mask in (~is_second, is_second))
+    both = np.concatenate([(first + second) / 2, first - second])
+    inner = gelu(both @ weights["pair.hidden.weight"].T + weights["pair.hidden.bias"])
+    return float((inner @ weights["pair.weight.weight"].T + weights["pair.weight.bias"])[0])
 
 
 def _ignored(layer: str, tensor: Array) -> None:

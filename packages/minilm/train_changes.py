@@ -16,16 +16,16 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModel, AutoTokenizer
 
 from minilm_adapter import CHANGES_PATH
-from train_adapter import adapted_layers, matrices_of, read_json, vectors
+from pair_weigher import PairWeigher, endlessly
+from train_adapter import read_json, vectors
 
 CHANGES_AT_ONCE = 12
 CLOSE_AT_ONCE = 17
@@ -43,12 +43,7 @@ LEARNING_RATE = 1e-3
 EPOCHS = 3
 UNCHANGED = 1.5
 """What a pair that stays true costs beside a change."""
-HIDDEN = 96
-DROPPED = 0.1
-MAX_TOKENS = 112
 LONGEST_MEMORY = 8
-
-T = TypeVar("T")
 
 
 class Pair(NamedTuple):
@@ -72,37 +67,6 @@ class Examples(NamedTuple):
     close: list[Pair]
     together: list[Pair]
     people: list[list[str]]
-
-
-class Weigher(nn.Module):
-    """The network: what both statements' tokens became, by their mean and their difference, gives a weight."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
-        self.model = AutoModel.from_pretrained(str(folder)).eval()
-        self.model.requires_grad_(requires_grad=False)
-        self.layers = adapted_layers(self.model)
-        size = self.model.config.hidden_size
-        self.hidden, self.weight = nn.Linear(2 * size, HIDDEN), nn.Linear(HIDDEN, 1)
-
-    def forward(self, pairs: Sequence[Pair]) -> Tensor:
-        """Return the weight of each pair, shape ``(len(pairs),)``."""
-        inputs = self.tokenizer(
-            [pair.newer for pair in pairs],
-            [pair.older for pair in pairs],
-            padding=True,
-            truncation=True,
-            max_length=MAX_TOKENS,
-            return_tensors="pt",
-        )
-        tokens = self.model(**inputs).last_hidden_state
-        of_older = inputs["token_type_ids"].unsqueeze(-1).float()
-        of_newer = inputs["attention_mask"].unsqueeze(-1).float() - of_older
-        newer, older = ((tokens * mask).sum(1) / mask.sum(1) for mask in (of_newer, of_older))
-        both = torch.cat([(newer + older) / 2, newer - older], dim=1)
-        hidden = functional.dropout(functional.gelu(self.hidden(both)), DROPPED, training=self.training)
-        return self.weight(hidden).squeeze(-1)
 
 
 def read_examples(data: Path) -> Examples:
@@ -149,10 +113,10 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
     """Return the matrices by their names."""
     torch.manual_seed(0)
     rng = random.Random(0)  # noqa: S311 - the order is the same in each run
-    examples, network = read_examples(data), Weigher(folder)
+    examples, network = read_examples(data), PairWeigher(folder)
     texts = [text for person in examples.people for text in person]
-    changes, close, together = (_endlessly(some, rng) for some in examples[:3])
-    apart = _endlessly(_alike(network, examples.people), rng)
+    changes, close, together = (endlessly(some, rng) for some in examples[:3])
+    apart = endlessly(_alike(network, examples.people), rng)
     parameters = [each for each in network.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.01)
     steps = EPOCHS * len(examples.changes) // CHANGES_AT_ONCE
@@ -162,7 +126,7 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
         true = [next(close) for _ in range(CLOSE_AT_ONCE)] + [next(together) for _ in range(TOGETHER_AT_ONCE)]
         true += [next(apart) for _ in range(APART_AT_ONCE)]
         true += [Pair(*rng.sample(texts, 2)) for _ in range(UNRELATED_AT_ONCE)]
-        weights = _weights(network, [pair for group in groups for pair in group] + true)
+        weights = network.weights([pair for group in groups for pair in group] + true)
         of_changes = torch.stack([each.max() for each in weights[: -len(true)].split([*map(len, groups)])])
         loss = functional.softplus(-of_changes).mean() + UNCHANGED * functional.softplus(weights[-len(true) :]).mean()
         for group in optimizer.param_groups:
@@ -172,17 +136,11 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
         nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         print(f"{step + 1} of {steps}: {loss.item():.3f}, {time.perf_counter() - began:.0f} s", flush=True)
-    head = {"change.hidden": network.hidden, "change.weight": network.weight}
-    of_head = {
-        f"{name}.{part}": matrix.detach().contiguous()
-        for name, layer in head.items()
-        for part, matrix in (("weight", layer.weight), ("bias", layer.bias))
-    }
-    return matrices_of(network.layers) | of_head
+    return network.matrices()
 
 
 @torch.no_grad()
-def _alike(network: Weigher, people: Sequence[Sequence[str]]) -> list[Pair]:
+def _alike(network: PairWeigher, people: Sequence[Sequence[str]]) -> list[Pair]:
     """Return pairs of statements of different people that are near each other, before anything is learnt."""
     texts = [text for person in people for text in person]
     of = torch.tensor([number for number, person in enumerate(people) for _ in person])
@@ -196,20 +154,6 @@ def _alike(network: Weigher, people: Sequence[Sequence[str]]) -> list[Pair]:
             if cosine >= LEAST_ALIKE:
                 found.append(Pair(texts[place], texts[other]))
     return found
-
-
-def _weights(network: Weigher, pairs: Sequence[Pair], *, at_once: int = 40) -> Tensor:
-    """Return the weights of *pairs*; those of a length are computed together."""
-    order = sorted(range(len(pairs)), key=lambda place: sum(map(len, pairs[place])))
-    some = [order[start : start + at_once] for start in range(0, len(order), at_once)]
-    found = torch.cat([network([pairs[place] for place in places]) for places in some])
-    return found[torch.argsort(torch.tensor(order))]
-
-
-def _endlessly(some: Sequence[T], rng: random.Random) -> Iterator[T]:
-    """Yield each of *some* once in each round, in another order."""
-    while True:
-        yield from rng.sample(some, len(some))
 
 
 if __name__ == "__main__":

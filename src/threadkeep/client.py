@@ -15,10 +15,10 @@ from threadkeep.identity import Owner, OwnerScope, checked_agent, to_owner
 from threadkeep.observability import run_metadata
 from threadkeep.recall.profile.schema import check_schema
 from threadkeep.registry import (
-    create_change_model,
     create_embedder,
     create_extractor,
     create_kinds,
+    create_pair_models,
     create_reranker,
     create_storage,
     create_summarizer,
@@ -126,7 +126,7 @@ def open(  # noqa: A001, PLR0913 - the verb of the public surface
         clock,
         extractor=create_extractor(settings, model, extraction_schema, known_kinds),
         reranker=reranker or create_reranker(settings, model),
-        changes=create_change_model(chosen),
+        pair_models=create_pair_models(chosen),
         allowed_types=(*allowed_types, *settings.allowed_type_names),
         threads_from=threads_from,
         owner_key=owner_key,

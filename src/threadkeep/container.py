@@ -16,7 +16,7 @@ from threadkeep.concurrency import AnswerTimeout, Priority, SharedTask, TimeoutB
 from threadkeep.errors import ClosedError, EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import CLOSED_AT_EXIT, EventLoopThread, start_background
 from threadkeep.identity import Owner
-from threadkeep.models.base import EMBEDDER, UsesConnections
+from threadkeep.models.base import EMBEDDER, PairModels, UsesConnections
 from threadkeep.observability import (
     DEGRADED,
     MEMORIES,
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from threadkeep.memories.kinds import Kinds
     from threadkeep.memories.reflection import Summarizer
     from threadkeep.models.base import Embedder, Reranker
-    from threadkeep.models.changes import ChangeModel
     from threadkeep.recall.profile.schema import ProfileSlot
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
@@ -117,7 +116,7 @@ class Container:
             answers again, what was written meanwhile is embedded.
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
-        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
+        pair_models: Read two texts at once; without them words and cosines decide alone.
         allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
         threads_from: A checkpointer from which threads move in at their first use; ``None``: none.
         owner_key: The key of its metadata with the user id.
@@ -139,7 +138,7 @@ class Container:
     notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
     reranker: Reranker | None = None
-    changes: ChangeModel | None = None
+    pair_models: PairModels = field(default_factory=PairModels)
     allowed_types: Sequence[AllowedType] = ()
     threads_from: BaseCheckpointSaver[Any] | None = None
     owner_key: str = "user_id"
@@ -166,7 +165,7 @@ class Container:
             embedder=self.embedder,
             extractor=self.extractor,
             reranker=self.reranker,
-            changes=self.changes,
+            pair_models=self.pair_models,
             clock=self.clock,
             telemetry=self.telemetry,
             connect=self.connect,

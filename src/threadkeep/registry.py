@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.extractors import Extractor
     from threadkeep.capture.queue import Engine
     from threadkeep.memories.reflection import Summarizer
-    from threadkeep.models.base import Embedder, Reranker
-    from threadkeep.models.changes import ChangeModel
+    from threadkeep.models.base import Embedder, PairModels, Reranker
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine
     from threadkeep.storage.interface import Storage
@@ -482,11 +481,14 @@ def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | 
     raise InvalidInputError(msg)
 
 
-def create_change_model(embedder: Embedder | None) -> ChangeModel | None:
-    """Return the model that tells changes if it is installed; None without an *embedder*: then words alone compare."""
-    from threadkeep.models import changes
+def create_pair_models(embedder: Embedder | None) -> PairModels:
+    """Return the models that read two texts, as far as they are installed; none without an *embedder*."""
+    from threadkeep.models.base import PairModels
+    from threadkeep.models.pairs import PairModel, is_installed
 
-    return changes.ChangeModel() if embedder is not None and changes.is_installed() else None
+    if embedder is None:
+        return PairModels()  # as the user asked for, words alone compare
+    return PairModels(*[PairModel(name) if is_installed(name) else None for name in ("changes", "needs")])
 
 
 def _create_onnx_embedder(settings: Settings, variable: str) -> Embedder:

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from threadkeep.memories.reflection import Reflection, Summarizer
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.memories.retention import LastUsed, Limits, Retention
-    from threadkeep.models.base import Embedder, Message, Reranker
+    from threadkeep.models.base import Embedder, Message, PairModels, Reranker
     from threadkeep.models.calibration import Calibration
-    from threadkeep.models.changes import ChangeModel
     from threadkeep.observability import Telemetry
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.models import AuditReader
@@ -111,7 +110,7 @@ class Services:
         embedder: Makes vectors; None: search is by words only.
         extractor: Extracts memories from turns; None: rules on the user's words.
         reranker: Orders recalled memories once more; None: their order stays.
-        changes: Weighs whether a statement makes an earlier one untrue; None: words and cosines alone decide.
+        pair_models: Read two texts at once; without them words and cosines decide alone.
         clock: Tells the time.
         telemetry: Counts events.
         connect: Connects the storage at the first call. Runs in the event loop.
@@ -136,7 +135,7 @@ class Services:
         embedder: Embedder | None,
         extractor: Extractor | None,
         reranker: Reranker | None,
-        changes: ChangeModel | None,
+        pair_models: PairModels,
         clock: Clock,
         telemetry: Telemetry,
         connect: Callable[[], Awaitable[object]],
@@ -161,7 +160,7 @@ class Services:
         self._embedder = embedder
         self._extractor = extractor
         self._reranker = reranker
-        self._changes = changes
+        self._pair_models = pair_models
         self._connect = connect
         self.is_connected = False
         self._event_loop = event_loop
@@ -444,7 +443,7 @@ class Services:
             branches=self.captures.on_record,
             profile=self.profile_reader,
             scopes=lambda: self.scope_repository,
-            changes=self._changes,
+            pair_models=self._pair_models,
         )
 
     @component
@@ -516,7 +515,7 @@ class Services:
         """Asks about facts that contradict each other."""
         from threadkeep.recall.contradictions import Contradictions
 
-        return Contradictions(self.memory_repository, self.search, self.proposal_repository, self._changes)
+        return Contradictions(self.memory_repository, self.search, self.proposal_repository, self._pair_models.changes)
 
     @component
     def retention(self) -> Retention:

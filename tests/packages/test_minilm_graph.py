@@ -81,26 +81,26 @@ class TestSentenceEncoder:
 
 
 @pytest.mark.slow
-class TestChangeDetector:
+class TestPairWeigher:
     def test_in_fp32_it_is_the_network(self, graphs: ModuleType, numpys: ModuleType, made: Made):
         """Padded or not, as written once more in numpy."""
-        wanted = [numpys.weight_of_change(made.weights, numpys.Tokens(*pair)) for pair in PAIRS]
+        wanted = [numpys.weight_of_pair(made.weights, numpys.Tokens(*pair)) for pair in PAIRS]
 
-        weights = weigh(graphs.change_detector(made.weights).SerializeToString(), PAIRS)
+        weights = weigh(graphs.pair_weigher(made.weights).SerializeToString(), PAIRS)
 
         assert weights == pytest.approx(wanted, abs=2e-3)
 
     def test_in_int8_it_is_near(self, graphs: ModuleType, numpys: ModuleType, made: Made):
         """The weights of random networks lie within a few tenths of each other, so that a tenth is much."""
         pairs = [numpys.Tokens(*pair) for pair in PAIRS]
-        wanted = [numpys.weight_of_change(made.weights, pair) for pair in pairs]
-        int8 = graphs.change_detector(made.weights, numpys.reach(made.weights, pairs)).SerializeToString()
+        wanted = [numpys.weight_of_pair(made.weights, pair) for pair in pairs]
+        int8 = graphs.pair_weigher(made.weights, numpys.reach(made.weights, pairs)).SerializeToString()
 
         assert weigh(int8, PAIRS) == pytest.approx(wanted, abs=0.1)
 
-    def test_which_is_the_newer_one_matters(self, graphs: ModuleType, made: Made):
+    def test_which_is_the_first_one_matters(self, graphs: ModuleType, made: Made):
         """By the types of the tokens."""
-        model = graphs.change_detector(made.weights).SerializeToString()
+        model = graphs.pair_weigher(made.weights).SerializeToString()
 
         one, other = weigh(model, [([1, 5, 2, 7, 2], [0, 0, 0, 1, 1]), ([1, 7, 2, 5, 2], [0, 0, 0, 1, 1])])
 
@@ -158,8 +158,8 @@ def drawn(graphs: ModuleType) -> dict[str, NDArray[np.float32]]:
         norm(f"{layer}.attention.output.LayerNorm")
         norm(f"{layer}.output.LayerNorm")
     for name, rows, columns in (("hidden", 96, 2 * dims), ("weight", 1, 96)):
-        put(f"change.{name}.weight", rows, columns)
-        put(f"change.{name}.bias", rows)
+        put(f"pair.{name}.weight", rows, columns)
+        put(f"pair.{name}.bias", rows)
     return weights
 
 

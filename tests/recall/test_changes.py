@@ -134,7 +134,7 @@ class TestRecall:
         async with threadkeep.open("memory://", settings=settings) as tk:
             await tell(tk)
             await tk.recall("", owner=Owner("ana"))  # loads the models
-            model = tk._app.services.recalls._changes
+            model = tk._app.services.recalls._pair_models.changes
             assert model is not None
             weigh = model.weigh
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory, Source
-from threadkeep.recall.relevance import concerns, matters
+from threadkeep.models.base import NeedPair
+from threadkeep.recall.relevance import MOST_READ, concerns, matters
 from threadkeep.recall.selection import in_order, spread
 from threadkeep.search.query import QuestionKind, parse_query
 from threadkeep.search.ranking import Ranking, Subject
@@ -153,6 +154,31 @@ class TestConcerns:
         assert concerns(ranking(floor + 0.002), lambda _: statement, kind=kind, foreign=True)
         assert not concerns(ranking(floor - 0.002), lambda _: statement, kind=kind, foreign=True)
         assert concerns(ranking(floor - 0.002), lambda _: statement, kind="own", foreign=True)
+
+    @pytest.mark.parametrize(
+        ("closest", "weight", "expected"),
+        [(0.16, 1.1, True), (0.16, 0.9, False), (0.07, 1.8, False), (0.05, 9.0, False), (0.16, None, False)],
+    )
+    def test_what_is_nearly_close_enough_needs_the_model(self, closest: float, weight: float | None, expected: bool):
+        """A tenth less than the floor needs a weight of 1; what lacks more than two tenths is not read."""
+        read: list[NeedPair] = []
+
+        def needs(pair: NeedPair) -> float | None:
+            read.append(pair)
+            return weight
+
+        statement = remembered("x" * 90)
+        found_needed = concerns(ranking(closest), lambda _: statement, kind="task", question="Plan it.", needs=needs)
+
+        assert found_needed is expected
+        assert read == ([NeedPair("Plan it.", statement.text)] * MOST_READ if closest > 0.06 else [])
+
+    @pytest.mark.parametrize("kind", ["own", "open", "problem"])
+    def test_other_kinds_are_not_read(self, kind: QuestionKind):
+        """A question about the user needs little closeness, and what only tells needs nothing."""
+        assert not concerns(
+            ranking(0.05), lambda _: remembered("x" * 500), kind=kind, question="So?", needs=lambda _: 9.0
+        )
 
     def test_question_about_the_user_needs_one_shared_word(self):
         """Where words alone are compared."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.ids import MessageId
+    from threadkeep.models.pairs import PairModel
 
 EMBEDDER: Final = "embedder"
 """What ``degraded`` says of results without vectors: the embedder is missing, failed or took too long."""
@@ -197,3 +198,22 @@ class StatementPair(NamedTuple):
 
     newer: str
     older: str
+
+
+class NeedPair(NamedTuple):
+    """A person's request, and a statement of theirs that it may need."""
+
+    request: str
+    statement: str
+
+
+class PairModels(NamedTuple):
+    """The models that read two texts at once, as far as they are there.
+
+    Attributes:
+        changes: Reads a newer statement and an older one, and weighs whether the newer makes the older untrue.
+        needs: Reads a request and a statement, and weighs whether the request needs the statement.
+    """
+
+    changes: PairModel | None = None
+    needs: PairModel | None = None

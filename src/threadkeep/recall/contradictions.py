@@ -22,7 +22,7 @@ from threadkeep.text.slots import slot_of
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.repository import MemoryRepository
-    from threadkeep.models.changes import ChangeModel
+    from threadkeep.models.pairs import PairModel
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import Retriever
@@ -69,7 +69,7 @@ class Contradictions:
         memories: MemoryRepository,
         searcher: Retriever,
         proposals: ProposalRepository,
-        changes: ChangeModel | None = None,
+        changes: PairModel | None = None,
     ) -> None:
         self._memories = memories
         self._searcher = searcher

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.models import ASKED, SAID
+from threadkeep.models.base import NeedPair
 from threadkeep.text.claims import people_in
 
 if TYPE_CHECKING:
@@ -145,11 +146,29 @@ _WITH_THE_BEST: Final = 2.0
 question that is close, for example."""
 
 
+_READ_FOR: Final[frozenset[QuestionKind]] = frozenset(("near", "errand", "task", "order"))
+"""For these kinds a model reads what closeness leaves open. A question about the user needs little closeness anyway,
+and what only tells needs nothing.
+"""
+LEFT_OPEN: Final = 0.2
+"""A statement that lacks no more closeness is read by the model."""
+MOST_READ: Final = 5
+"""So many statements are read at most, the closest: one takes about three milliseconds, once."""
+OF_CLOSENESS: Final = 10.0
+"""What closeness counts beside the model's weight: with a tenth less than the floor, the weight must be 1.
+
+Source:
+    ``docs/decisions/0096-a-model-reads-request-and-statement.md``.
+"""
+
+
 def concerns(
     ranking: Ranking,
     memory_at: Callable[[int], Memory | None] = lambda _place: None,
     *,
     kind: QuestionKind = "open",
+    question: str = "",
+    needs: Callable[[NeedPair], float | None] | None = None,
     about_questions: bool = False,
     foreign: bool = False,
     names: Sequence[tuple[str, ...]] = (),
@@ -160,6 +179,9 @@ def concerns(
         ranking: What was found.
         memory_at: Returns the memory at a place; ``None``: not known yet.
         kind: Of the question.
+        question: What is asked.
+        needs: Weighs whether the question needs a statement, for those that are nearly close enough; ``None``: it
+            does not know yet. Without it closeness decides alone.
         about_questions: Whether it is about the user's earlier questions.
         foreign: Whether it is in another language than English.
         names: The names in it.
@@ -169,7 +191,9 @@ def concerns(
         return False
     asked = frozenset([name[0].casefold() for name in names if len(name) == 1])
     floors = _Floors(ranking, memory_at, kind, foreign=foreign, names=asked)
-    nearer, lowest = _NEARER[ranking.subject], floors.lowest
+    left_open: list[tuple[Memory, float]] = []
+    is_read = needs is not None and kind in _READ_FOR and not ranking.by_words
+    nearer, lowest = _NEARER[ranking.subject], floors.lowest - LEFT_OPEN * is_read
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
     for place in (*hits.closest_places(_CLOSEST), *in_words):
         close = hits.closeness_at(place) + nearer
@@ -178,9 +202,23 @@ def concerns(
         memory = memory_at(place)
         if memory is not None and memory.text.startswith(ASKED) and kind != "own" and not about_questions:
             continue
-        if place in in_words or close >= floors.of(memory, shares_words=hits.lexical_at(place) > 0):
+        if place in in_words:
             return True
-    return False
+        more = close - floors.of(memory, shares_words=hits.lexical_at(place) > 0)
+        if more >= 0:
+            return True
+        if is_read and more >= -LEFT_OPEN and memory is not None and not _is_whole_message(memory):
+            left_open.append((memory, more))
+    return needs is not None and len(question) <= LONGEST_STATEMENT and _is_needed(question, left_open, needs)
+
+
+def _is_needed(
+    question: str, left_open: Sequence[tuple[Memory, float]], needs: Callable[[NeedPair], float | None]
+) -> bool:
+    """Return whether the model finds one of the closest memories needed; with each, what it has beyond its floor."""
+    statements = [(memory.text.removeprefix(SAID).removeprefix(ASKED), more) for memory, more in left_open[:MOST_READ]]
+    weights = [(needs(NeedPair(question, statement)), more) for statement, more in statements]
+    return any(weight is not None and weight + OF_CLOSENESS * more >= 0 for weight, more in weights)
 
 
 class _Floors:

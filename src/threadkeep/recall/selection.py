@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.ids import MemoryId, ThreadId, TurnId
-    from threadkeep.models.base import StatementPair
-    from threadkeep.models.changes import ChangeModel
+    from threadkeep.models.pairs import PairModel
     from threadkeep.search.query import Query, QuestionKind
     from threadkeep.search.ranking import Ranking
 
@@ -161,7 +160,7 @@ class BlockRequest:
 
 @dataclass(slots=True)
 class StoredFacts:
-    """What selection knows from the storage and of changes, and what it still needs.
+    """What selection knows from the storage and from models, and what it still needs.
 
     Selection skips what it needs and does not know; the caller finds that out, and selects again.
 
@@ -169,24 +168,26 @@ class StoredFacts:
         memories: The memories at the places of the ranking that are known; ``None`` for what is none, or is gone.
         other_branch: Of memories learnt in the thread in progress: whether on another branch of it.
         is_doubtful: Whether the storage must tell the branch of a memory; ``None``: of none.
-        changes: Weighs whether a statement makes an earlier one untrue; ``None``: words and cosines alone decide.
+        changes: Reads whether a statement makes an earlier one untrue; ``None``: words and cosines decide alone.
+        needs: Reads whether a request needs a statement; ``None``: closeness decides alone.
         missing: The places of the memories that are needed.
         undecided: The memories that need their branch.
-        unread: The statements that *changes* must read.
+        unread: The pairs of texts that a model must read.
     """
 
     memories: dict[int, Memory | None] = field(default_factory=dict[int, "Memory | None"])
     other_branch: dict[MemoryId, bool] = field(default_factory=dict["MemoryId", bool])
     is_doubtful: Callable[[Memory], bool] | None = None
-    changes: ChangeModel | None = None
+    changes: PairModel | None = None
+    needs: PairModel | None = None
     missing: list[int] = field(default_factory=list[int])
     undecided: list[Memory] = field(default_factory=list["Memory"])
-    unread: list[StatementPair] = field(default_factory=list["StatementPair"])
+    unread: list[tuple[PairModel, tuple[str, str]]] = field(default_factory=list["tuple[PairModel, tuple[str, str]]"])
 
     @property
     def complete(self) -> bool:
         """Whether nothing more is needed."""
-        return not self.missing and not self.undecided and not self.unread
+        return not (self.missing or self.undecided or self.unread)
 
     def learn(self, ranking: Ranking, places: Iterable[int]) -> None:
         """Make the memories at *places* known, each once; those that only the storage has are :attr:`missing`."""
@@ -213,11 +214,10 @@ class StoredFacts:
             self.undecided.append(memory)
         return known is not False
 
-    def weight(self, pair: StatementPair) -> float | None:
-        """Return how much *changes* finds to speak for a change; ``None`` if it has to read the statements first."""
-        known = None if self.changes is None else self.changes.known(pair)
-        if known is None:
-            self.unread.append(pair)
+    def weight(self, model: PairModel, pair: tuple[str, str]) -> float | None:
+        """Return the weight of *pair* by *model*; ``None`` if it has to read the texts first."""
+        if (known := model.known(pair)) is None:
+            self.unread.append((model, pair))
         return known
 
 
@@ -246,6 +246,8 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
         ranking,
         partial(stored.memory, ranking),
         kind=kind,
+        question=query.text,
+        needs=stored.needs and partial(stored.weight, stored.needs),
         about_questions=query.about_questions,
         foreign=query.foreign,
         names=query.names,
@@ -260,12 +262,7 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
 _OF_THE_USER: Final[frozenset[QuestionKind]] = frozenset(("own", "near", "errand", "open"))
 """The kinds of questions and requests that are, or may well be, about the user."""
 
-_ON_BEHALF: Final[Mapping[QuestionKind, QuestionKind]] = {
-    "task": "errand",
-    "order": "errand",
-    "near": "own",
-    "open": "near",
-}
+_ON_BEHALF: Final[Mapping[str, QuestionKind]] = {"task": "errand", "order": "errand", "near": "own", "open": "near"}
 """The kinds of requests on the user's behalf: what they need is the user's, though they seldom name it."""
 
 
@@ -300,7 +297,8 @@ class Found:
             places = range(min(COMPARED, len(ranking.hits)))
             stored.learn(ranking, places)
             best = valid_ones(map(stored.memories.get, places), at=now)
-            strength, weigh = ranking.hits.strength[: len(best)], stored.weight if stored.changes else None
+            strength, changes = ranking.hits.strength[: len(best)], stored.changes
+            weigh = changes and partial(stored.weight, changes)
             self._compared = Compared(best, find_outdated(best, ranking.alike, question, strength, weigh))
         return self._compared
 

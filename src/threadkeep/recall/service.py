@@ -26,7 +26,7 @@ from threadkeep.errors import (
 from threadkeep.identity import Owner, check_read_scopes, scope_in
 from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.memories.models import EVERY, MemoryFilter
-from threadkeep.models.base import HasMessageIds
+from threadkeep.models.base import HasMessageIds, PairModels
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.packing import ContextPacker, check_bounds, estimate_tokens, is_unchanged
 from threadkeep.recall.selection import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
     from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
-    from threadkeep.models.changes import ChangeModel
     from threadkeep.observability import Telemetry
     from threadkeep.recall.profile.service import ProfileReader
     from threadkeep.search.ranking import Ranking
@@ -86,8 +85,6 @@ _CHUNK: Final = 20
 
 RERANKER: Final = "reranker"
 """Stands in ``degraded`` if the candidates were not reranked."""
-CHANGES: Final = "changes"
-"""Is counted as degraded where the model of changes was late or failed: words and cosines tell which fact is newer."""
 
 
 class NewestMemories(Protocol):
@@ -205,7 +202,7 @@ class RecallService:
         branches: BranchHistory | None = None,
         profile: ProfileReader | None = None,
         scopes: Callable[[], KnownScopes] | None = None,
-        changes: ChangeModel | None = None,
+        pair_models: PairModels | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -218,21 +215,24 @@ class RecallService:
         self._branches = branches
         self._profile = profile
         self._scopes = scopes
-        self._changes = changes
+        self._pair_models = PairModels() if pair_models is None else pair_models
 
     def needs_loading(self, request: RecallRequest) -> bool:
         """Return whether :meth:`load` must be awaited before *request*, once."""
-        changes_wait = self._changes is not None and not self._changes.loaded
-        return changes_wait or (self._profile is not None and not self._profile.is_loaded(request.question))
+        models_wait = any(model is not None and not model.loaded for model in self._pair_models)
+        return models_wait or (self._profile is not None and not self._profile.is_loaded(request.question))
 
     async def load(self) -> None:
-        """Load what recall needs beside the embedder: the model of changes, and the examples of the profile's slots."""
-        if self._changes is not None:
+        """Load what recall needs beside the embedder: models that read pairs, and the examples of the profile's slots.
+
+        A model that cannot be loaded is counted as degraded by its name, and is not used again.
+        """
+        for model in filter(None, self._pair_models):
             try:
-                await self._changes.ready()
+                await model.ready()
             except EmbedderUnavailableError as error:
-                self._telemetry.degraded(CHANGES, error)
-                self._changes = None
+                self._telemetry.degraded(model.name, error)
+                self._pair_models = self._pair_models._replace(**{model.name: None})
         if self._profile is not None:
             await self._profile.load()
 
@@ -405,7 +405,7 @@ class RecallService:
             for one in incomplete:
                 await self._look_up(one)
                 await self._look_up_branches(request, one.stored)
-                await self._read_changes(one.stored, progress)
+                await self._read(one.stored, progress)
             selected = select()
         return selected
 
@@ -416,17 +416,16 @@ class RecallService:
             stored.memories.update(zip(stored.missing, memories, strict=True))
             stored.missing = []
 
-    async def _read_changes(self, stored: StoredFacts, progress: _Progress) -> None:
-        """Let the model read what it must; without it where it fails or is late."""
+    async def _read(self, stored: StoredFacts, progress: _Progress) -> None:
+        """Let models read what they must; one that fails or is late is counted as degraded, and is left out."""
         unread, stored.unread = stored.unread, []
-        if stored.changes is None or not unread:
-            return
-        try:
-            async with asyncio.timeout(progress.share_of_time()):
-                await stored.changes.weigh(unread)
-        except (TimeoutError, EmbedderUnavailableError) as error:
-            self._telemetry.degraded(CHANGES, error)
-            stored.changes = None
+        for model in dict.fromkeys(model for model, _ in unread):
+            try:
+                async with asyncio.timeout(progress.share_of_time()):
+                    await model.weigh([pair for by, pair in unread if by is model])
+            except (TimeoutError, EmbedderUnavailableError) as error:
+                self._telemetry.degraded(model.name, error)
+                setattr(stored, model.name, None)
 
     async def _look_up_branches(self, request: RecallRequest, stored: StoredFacts) -> None:
         if stored.undecided and self._branches is not None and request.thread_id is not None:
@@ -483,10 +482,11 @@ class RecallService:
 
     def _stored(self, request: RecallRequest, owner: Owner) -> StoredFacts:
         branches, thread_id = self._branches, request.thread_id
+        changes, needs = self._pair_models
         if branches is None or thread_id is None or not request.messages or owner is not request.owner:
-            return StoredFacts(changes=self._changes)
+            return StoredFacts(changes=changes, needs=needs)
         is_doubtful = partial(branches.is_doubtful, shown=request.shown, thread_id=thread_id)
-        return StoredFacts(is_doubtful=is_doubtful, changes=self._changes)
+        return StoredFacts(is_doubtful=is_doubtful, changes=changes, needs=needs)
 
 
 @dataclass(slots=True)

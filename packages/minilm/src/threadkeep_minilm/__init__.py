@@ -1,9 +1,10 @@
 """Where the local models lie: sentence-transformers/all-MiniLM-L6-v2 as ONNX, int8 per channel and fp32.
 
 The graph takes ``input_ids`` and ``attention_mask`` (int64, shape ``(batch, tokens)``) and gives ``embedding``
-(float32, shape ``(batch, 384)``, rows of unit length). That of changes reads two statements, the newer first, takes
-``token_type_ids`` as well, and gives ``weight`` (float32, shape ``(batch, 1)``): how much speaks for it that the newer
-makes the older untrue. This package has paths and nothing else.
+(float32, shape ``(batch, 384)``, rows of unit length). Two graphs read two texts at once, take ``token_type_ids`` as
+well, and give ``weight`` (float32, shape ``(batch, 1)``). That of changes reads two statements, the newer first: how
+much speaks for it that the newer makes the older untrue. That of needs reads a request and a statement: how much speaks
+for it that the request needs the statement. This package has paths and nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CHANGES_PATH", "FP32_PATH", "MODEL_PATH", "TOKENIZER_PATH", "TOKENIZER_SHA256", "WEIGHTS_SHA256"]
+__all__ = [
+    "CHANGES_PATH",
+    "FP32_PATH",
+    "MODEL_PATH",
+    "NEEDS_PATH",
+    "TOKENIZER_PATH",
+    "TOKENIZER_SHA256",
+    "WEIGHTS_SHA256",
+]
 
 _HERE: Final = Path(__file__).parent
 
@@ -20,6 +29,8 @@ FP32_PATH: Final = _HERE / "minilm-l6-v2-fp32.onnx"
 """Four times as large; built in a checkout, and in no distribution."""
 
 CHANGES_PATH: Final = _HERE / "minilm-l6-v2-changes-int8.onnx"
+
+NEEDS_PATH: Final = _HERE / "minilm-l6-v2-needs-int8.onnx"
 
 TOKENIZER_PATH: Final = _HERE / "tokenizer.json"
 

@@ -1,7 +1,7 @@
-"""Whether a statement makes an earlier one untrue, as a small model on this machine's CPU reads both at once.
+"""Small models on this machine's CPU that read two texts at once.
 
-The model comes with the local embedder, in ``threadkeep-minilm``, and may be used beside any other. No text leaves the
-machine.
+One tells whether a statement makes an earlier one untrue, the other whether a request needs a statement. They come
+with the local embedder, in ``threadkeep-minilm``, and may be used beside any other. No text leaves the machine.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.models.base import StatementPair
 from threadkeep.models.embedding import Batches, Encode, VectorCache
 from threadkeep.models.local import (
     ADVICE,
@@ -30,33 +29,38 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+PairModelName: TypeAlias = Literal["changes", "needs"]
+
+_PATHS: Final[Mapping[PairModelName, str]] = {"changes": "CHANGES_PATH", "needs": "NEEDS_PATH"}
 _TOKENS: Final = 128
 _CHARACTERS: Final = 1_000
-"""What is read of a statement; with two of that length the model sees about a quarter."""
+"""What is read of a text; with two of that length the model sees about a quarter."""
 _SEPARATOR: Final = "\x1f"
 CACHE_BYTES: Final = 4 * 1024 * 1024
 
 
-def is_installed() -> bool:
+def is_installed(name: PairModelName) -> bool:
     """Return whether the model is there, without importing anything heavy."""
     if missing_packages():
         return False
     package: Any = importlib.import_module("threadkeep_minilm")
-    model = getattr(package, "CHANGES_PATH", None)  # an earlier version has none
+    model = getattr(package, _PATHS[name], None)  # an earlier version has none
     return model is not None and model.is_file() and package.TOKENIZER_PATH.is_file()
 
 
-class ChangeModel:
-    """Weighs how much speaks for it that the newer of two statements makes the older untrue.
+class PairModel:
+    """Weighs two texts that it reads at once.
 
     A weight is a logarithm of odds, from about -20 to 9. Constructing a model does nothing; it is loaded once, in a
     worker thread, and may be used from any event loop. The weights of recent pairs are kept.
 
     Args:
+        name: Which model.
         threads: Cores that one batch may use; by default half of them, at most 4.
     """
 
-    def __init__(self, *, threads: int | None = None) -> None:
+    def __init__(self, name: PairModelName, *, threads: int | None = None) -> None:
+        self.name: Final[PairModelName] = name
         self._threads = threads or default_threads()
         self._cache = VectorCache(max_bytes=CACHE_BYTES, max_characters=2 * _CHARACTERS + 1, max_questions=math.inf)
         self._batches = Batches(self._loaded)
@@ -75,12 +79,12 @@ class ChangeModel:
         if not self.loaded:
             await asyncio.wrap_future(self._batches.submit(()))
 
-    def known(self, pair: StatementPair) -> float | None:
+    def known(self, pair: tuple[str, str]) -> float | None:
         """Return the weight of *pair* if it was computed before, and is still kept."""
         weight = self._cache.get(_joined(pair))
         return None if weight is None else float(weight[0])
 
-    async def weigh(self, pairs: Sequence[StatementPair]) -> list[float]:
+    async def weigh(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """Return the weight of each of *pairs*, and keep it.
 
         Raises:
@@ -99,10 +103,10 @@ class ChangeModel:
         """Load tokenizer and model; runs in the worker."""
         try:
             package: Any = importlib.import_module("threadkeep_minilm")
-            session = open_session(package.CHANGES_PATH, threads=self._threads)
+            session = open_session(getattr(package, _PATHS[self.name]), threads=self._threads)
             words = open_tokenizer(package.TOKENIZER_PATH, max_tokens=_TOKENS)
         except Exception as error:
-            msg = f"The model of changes could not be loaded ({type(error).__name__}); {ADVICE}"
+            msg = f"The model of {self.name} could not be loaded ({type(error).__name__}); {ADVICE}"
             raise EmbedderUnavailableError(msg) from error
 
         def encode(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -110,12 +114,12 @@ class ChangeModel:
                 given, _ = inputs_of(session, [words.encode(*text.split(_SEPARATOR)) for text in texts])
                 weights: NDArray[np.float32] = session.run(None, given)[0]
             except Exception as error:
-                msg = f"The model of changes did not run ({type(error).__name__})."
+                msg = f"The model of {self.name} did not run ({type(error).__name__})."
                 raise EmbedderUnavailableError(msg) from error
             return weights
 
         return encode
 
 
-def _joined(pair: StatementPair) -> str:
+def _joined(pair: tuple[str, str]) -> str:
     return _SEPARATOR.join(embeddable(text)[:_CHARACTERS].replace(_SEPARATOR, " ") for text in pair)
