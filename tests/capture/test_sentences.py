@@ -132,6 +132,19 @@ class TestSentences:
         assert sentences(f"{text}\nAna: fine.") == []
 
     @pytest.mark.parametrize(
+        "text",
+        [
+            "Mum: moved to Berlin last week.",
+            "Tom: am allergic to nuts.",
+            "Jonas: Wohne jetzt in Bremen.",
+            "Maria: vivo aquí.",
+        ],
+    )
+    def test_a_name_and_words_without_a_subject_are_no_note(self, text: str):
+        """They may be a line of another's, who speaks of themselves."""
+        assert sentences(text) == []
+
+    @pytest.mark.parametrize(
         ("text", "expected"),
         [
             ("Can you look over this text?\n\nI live in Rome.", ["Can you look over this text?"]),

@@ -76,6 +76,8 @@ _INTRODUCES: Final = re.compile(
 """A colon in a time of day introduces nothing."""
 _INTRODUCED_QUOTATION: Final = re.compile(rf":\s?{re.escape(QUOTATION)}(?=\s+\w)")
 _VALUE_WORDS: Final = 6
+_LONGEST_LINE: Final = 240
+_WITHOUT_I: Final = words("am live work moved joined quit married bin wohne lebe arbeite suis habite travaille")
 _OF_AUTHOR: Final = re.compile(
     r"(?i)[\"“”„«»]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
 )
@@ -403,8 +405,7 @@ def _paragraphs(text: str) -> list[str]:
             found[-1] = f"{found[-1]} {body}"
         else:
             found.append(body)
-        own, introduced = _split_introduced(found[-1], alone=len(lines) == 1)
-        found[-1] = own
+        found[-1], introduced = _split_introduced(found[-1], alone=len(lines) == 1)
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
 
 
@@ -426,9 +427,6 @@ def _is_foreign(line: str, body: str) -> bool:
     return symbols * 8 > len(body) + 16
 
 
-_LONGEST_LINE: Final = 240
-
-
 def labelled_line(text: str) -> str:
     """Return *text* if it is one short line that a name and a colon lead, so that it has no own sentence; else nothing.
 
@@ -446,7 +444,7 @@ def _split_introduced(paragraph: str, *, alone: bool = False) -> tuple[str, bool
     """Return the part before another author's text, and whether there is such a text that may go on.
 
     A quotation right behind the first colon is that text, and what follows it is the user's again. A label and a value
-    that stand *alone* are no line of a conversation: ``Passport: until 2031.``
+    that stand *alone* are no line of a conversation (``Passport: until 2031.``); a name and its words are one.
     """
     quoted = _INTRODUCED_QUOTATION.search(paragraph)
     if quoted and ":" not in paragraph[: quoted.start()] and not _QUOTES.search(paragraph, quoted.end()):
@@ -462,7 +460,9 @@ def _split_introduced(paragraph: str, *, alone: bool = False) -> tuple[str, bool
         return "", True
     if _SPEAKER.match(paragraph):
         label, _, rest = paragraph.partition(":")
-        speaks = not alone or _OF_AUTHOR.search(rest) or SUBJECT_IN_VERB.match(straight(rest.strip()))
+        value = straight(rest.strip())
+        without_i = SUBJECT_IN_VERB.match(value) or value.partition(" ")[0].casefold() in _WITHOUT_I
+        speaks = not alone or without_i or _OF_AUTHOR.search(rest)
         if speaks and not ABOUT_ME.search(label):
             return "", True
     return paragraph, False
