@@ -165,6 +165,12 @@ def test_a_few_words_before_a_request_state_nothing():
     assert not tells("Asked: So tired today, what helps?")
 
 
+def test_a_line_that_may_be_of_another_author_states_nothing():
+    """It outdates no statement of the user's; a note of a label and a value does."""
+    assert not tells("Asked: Tom: I quit my job and joined Bosch!")
+    assert tells("Said: Insulin: 14 units of Lantus at bedtime.")
+
+
 def test_whole_sentences_beside_a_question_of_another_author_state_nothing():
     assert not tells("Asked: I moved to Leeds. What does she mean?")
 

@@ -20,6 +20,7 @@ from threadkeep.text.claims import change_in
 from threadkeep.text.facts import is_filler, is_small_talk
 from threadkeep.text.requests import asks_from, is_question, told_in
 from threadkeep.text.semantics import gist_of
+from threadkeep.text.sentences import labelled_line
 from threadkeep.text.tokenizing import FUNCTION_WORDS, tokenise
 
 if TYPE_CHECKING:
@@ -162,10 +163,12 @@ def tells(passage: str) -> bool:
     """Return whether *passage*, an episode, changes what was so: it is no mere question, and no whole conversation.
 
     Beside a question, only the part before a request in its own sentence counts: whole sentences of what was asked are
-    another author's, or of a part that is played.
+    another author's, or of a part that is played. A line that a name and a colon lead may be another author's, too.
     """
     if not passage.startswith(ASKED):
         return passage.startswith(SAID)
+    if labelled_line(passage.removeprefix(ASKED)):
+        return False
     sentences = sentences_in(passage)
     return not any(map(is_question, sentences)) or any(asks_from(one) for one, _ in _stated_parts(passage))
 
