@@ -137,6 +137,20 @@ class TestExtract:
 
         assert [c.source.at for c in found] == sorted({c.source.at for c in found if c.source.at})
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Nothing with cashews please, my son Oliver can't have them.",
+            "No dogs near the sofa, my husband just cleaned it.",
+        ],
+    )
+    def test_no_fact_begins_behind_what_its_pronoun_means(self, text: str):
+        """The passage has both."""
+        turn = turn_of(("user", text))
+
+        assert all(fact == text for fact in facts(turn))
+        assert episodes(turn) == [f"Said: {text}"]
+
 
 class TestRemember:
     @pytest.mark.parametrize(

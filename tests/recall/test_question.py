@@ -20,6 +20,7 @@ class TestRead:
             ("What did I lend to Marta Silva?", [("Marta", "Silva")]),
             ("Did Leo see Ana's dog in New York, Kim?", [("Leo",), ("Ana",), ("New", "York"), ("Kim",)]),
             ("Where is it? Here.", []),
+            ("Plan the bath that Mum and Dad want.", []),
             ("Welche Farbe hat mein Auto?", []),
             ("In welcher Stadt lebt Mama?", []),
             ("Quando viajo para a Ásia?", []),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.memories.models import ASKED, SAID
 from threadkeep.models.base import NeedPair
 from threadkeep.text.claims import people_in
+from threadkeep.text.semantics import straight
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
@@ -171,7 +173,6 @@ def concerns(
     needs: Callable[[NeedPair], float | None] | None = None,
     about_questions: bool = False,
     foreign: bool = False,
-    names: Sequence[tuple[str, ...]] = (),
 ) -> bool:
     """Return whether the question has to do with anything that was found.
 
@@ -184,13 +185,11 @@ def concerns(
             does not know yet. Without it closeness decides alone.
         about_questions: Whether it is about the user's earlier questions.
         foreign: Whether it is in another language than English.
-        names: The names in it.
     """
     hits = ranking.hits
     if not hits:
         return False
-    asked = frozenset([name[0].casefold() for name in names if len(name) == 1])
-    floors = _Floors(ranking, memory_at, kind, foreign=foreign, names=asked)
+    floors = _Floors(ranking, memory_at, kind, foreign=foreign, asked=_may_name(question, foreign=foreign))
     left_open: list[tuple[Memory, float]] = []
     is_read = needs is not None and kind in _READ_FOR and not ranking.by_words
     nearer, lowest = _NEARER[ranking.subject], floors.lowest - LEFT_OPEN * is_read
@@ -212,6 +211,17 @@ def concerns(
     return needs is not None and len(question) <= LONGEST_STATEMENT and _is_needed(question, left_open, needs)
 
 
+_SPOKEN: Final = re.compile(r"([^\W\d_]++(?:['-](?!s\b)[^\W\d_]++)*+)(?:'s\b)?+")
+_SPOKEN_ALONE: Final = re.compile(rf"{_SPOKEN.pattern}(?! [A-ZÀ-Þ])")
+"""A word, without its genitive; the second one not before another with a capital."""
+
+
+def _may_name(question: str, *, foreign: bool) -> frozenset[str]:
+    """Return the words of *question* that may name a person, in small letters; not the first of ``Mira Sorvino``."""
+    spoken: list[str] = (_SPOKEN if foreign else _SPOKEN_ALONE).findall(straight(question[:LONGEST_STATEMENT]))
+    return frozenset(" ".join(spoken).casefold().split())
+
+
 def _is_needed(
     question: str, left_open: Sequence[tuple[Memory, float]], needs: Callable[[NeedPair], float | None]
 ) -> bool:
@@ -231,14 +241,14 @@ class _Floors:
         kind: QuestionKind,
         *,
         foreign: bool,
-        names: frozenset[str],
+        asked: frozenset[str],
     ) -> None:
         self._kind = kind
         self._by_words = ranking.by_words
         count = len(ranking.hits)
         self._first = range(min(_LOOKED_AT, count))
         self._memory_at = memory_at
-        self._names = names if ranking.subject == "known" else frozenset[str]()
+        self._asked = asked
         self._less = max(_FEWER * math.log10(_MANY / count), 0.0)
         self._more = _ORDER_NEEDS_MORE * (kind == "order") + _FOREIGN_NEEDS_MORE * (foreign and kind in _OF_THE_WORLD)
         self._personal = _PERSONAL.get(kind, LEAST_CLOSENESS)
@@ -250,14 +260,13 @@ class _Floors:
         """No memory has a lower floor."""
         if self._by_words:
             return self._lexical
-        if self._names:
-            return LEAST_CLOSENESS_OWN - self._less
-        return min(self._personal - self._less, LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS)) + self._more
+        return LEAST_CLOSENESS_OWN - self._less
 
     def of(self, memory: Memory | None, *, shares_words: bool = False) -> float:
         """Return the floor of *memory*, which may share words with the question; of ``None``, the highest.
 
-        A question with the name of one of the user's people is about the user's own life: ``How old is Mira?``
+        A question with the name of one of the user's people is about the user's own life: ``How old is Mira?`` It may
+        be typed in haste, and without a capital.
         """
         if self._by_words:
             return self._lexical
@@ -266,7 +275,7 @@ class _Floors:
         if self._personal != LEAST_CLOSENESS:
             floor = min(floor, self._personal + self._whole * (LEAST_CLOSENESS - self._personal) - self._less)
         states = memory is not None and not _is_whole_message(memory)
-        if memory is not None and states and not self._names.isdisjoint(people_in(memory.text)):
+        if memory is not None and states and not self._asked.isdisjoint(people_in(memory.text)):
             return min(floor, LEAST_CLOSENESS_OWN - self._less)
         if shares_words and states and self._kind in _ABOUT_THE_WORLD:
             floor += self._if_shared

@@ -250,7 +250,6 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
         needs=stored.needs and partial(stored.weight, stored.needs),
         about_questions=query.about_questions,
         foreign=query.foreign,
-        names=query.names,
     ):
         relevant = frozenset(matters(ranking, kind=kind))
     else:

@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Final, Literal, TypeAlias
 
 from threadkeep.text.dates import Span, Yearly, dates_in, periods_in
+from threadkeep.text.relatives import RELATIVES
 from threadkeep.text.semantics import straight, words
 from threadkeep.text.slots import slots_asked
 from threadkeep.text.tokenizing import STOP_WORDS, Language, alternatives, is_foreign, plain_words
@@ -501,7 +502,7 @@ def _rest(words: Sequence[tuple[str, str, bool]]) -> str | None:
 
 
 def _names(words: Sequence[tuple[str, str, bool]]) -> list[tuple[str, ...]]:
-    """Return the names among *words*: those with a capital inside a sentence, beside each other.
+    """Return the names among *words*: those with a capital inside a sentence, beside each other; ``Mum`` is none.
 
     None of a text without any English function word, for the same reason.
     """
@@ -518,7 +519,7 @@ def _names(words: Sequence[tuple[str, str, bool]]) -> list[tuple[str, ...]]:
             name = []
     if name:
         names.append(tuple(name))
-    return names
+    return [name for name in names if " ".join(name).casefold() not in RELATIVES]
 
 
 def _words(question: str) -> list[tuple[str, str, bool]]:

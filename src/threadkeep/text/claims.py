@@ -323,7 +323,7 @@ def people_in(text: str) -> frozenset[str]:
         for word in WORD.findall(sentence):
             lowered = word.casefold()
             if follows and word[:1].isupper() and lowered not in FUNCTION:
-                names.add(lowered)
+                names.add(lowered.removesuffix("'s"))
             elif lowered not in _BEFORE_A_NAME and not word.isdigit():
                 follows = lowered in RELATIVES or lowered.removesuffix("s") in RELATIVES
     return frozenset(names)

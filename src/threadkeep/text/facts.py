@@ -445,9 +445,11 @@ def _first_and_own_part(text: str) -> list[str]:
     ):
         return []
     own = _OWN_SUBJECT.search(said, comma)
-    return [text[:comma], *([text[own.end() :]] if own else [])]
+    return [text[:comma], *([text[own.end() :]] if own and not _POINTS_AT.search(said, own.end()) else [])]
 
 
+_POINTS_AT: Final = re.compile(r"(?i)\b(?:them|it|those|these|one)\b")
+"""May be what stands before the part: ``Nothing with nuts please, my son can't have them.``"""
 _LONGEST_PARTED: Final = 200
 _CORRECTS: Final = (
     r"(?:(?:no|oh|or|and|sorry|well|hang on|hold on),? (?:wait|no|rather)\b|wait,? (?:no\b|actually\b|i mean\b)|scratch that\b|(?:sorry,? |no,? |or )?i meant?\b|make that\b|(?:that's|that was|that is) (?:wrong|not right|not true|a lie)\b"
