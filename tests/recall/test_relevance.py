@@ -185,11 +185,25 @@ class TestConcerns:
         assert found_needed is expected
         assert read == ([NeedPair("Plan it.", statement.text)] * MOST_READ if closest > 0.06 else [])
 
-    @pytest.mark.parametrize("kind", ["own", "open", "problem"])
-    def test_other_kinds_are_not_read(self, kind: QuestionKind):
+    @pytest.mark.parametrize(("kind", "closest"), [("own", 0.05), ("open", 0.2), ("problem", 0.35)])
+    def test_other_kinds_are_not_read(self, kind: QuestionKind, closest: float):
         """A question about the user needs little closeness, and what only tells needs nothing."""
+        statement = remembered("x" * 90)
+
+        assert not concerns(ranking(closest), lambda _: statement, kind=kind, question="So?", needs=lambda _: 9.0)
+
+    @pytest.mark.parametrize(("text", "question"), [("x" * 500, "Plan it."), ("x" * 95, "Plan it. " * 50)])
+    def test_whole_messages_are_not_read(self, text: str, question: str):
+        """Neither one that is kept nor one that asks."""
+        memory = remembered(text)
+
+        assert not concerns(ranking(0.3), lambda _: memory, kind="task", question=question, needs=lambda _: 9.0)
+
+    def test_words_alone_are_not_read(self):
+        memory = remembered("x" * 90)
+
         assert not concerns(
-            ranking(0.05), lambda _: remembered("x" * 500), kind=kind, question="So?", needs=lambda _: 9.0
+            ranking(0.05, by_words=True), lambda _: memory, kind="task", question="So?", needs=lambda _: 9.0
         )
 
     def test_question_about_the_user_needs_one_shared_word(self):

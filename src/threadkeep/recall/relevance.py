@@ -191,7 +191,7 @@ def concerns(
         return False
     floors = _Floors(ranking, memory_at, kind, foreign=foreign, asked=_may_name(question, foreign=foreign))
     left_open: list[tuple[Memory, float]] = []
-    is_read = needs is not None and kind in _READ_FOR and not ranking.by_words
+    is_read = kind in _READ_FOR and len(question) <= LONGEST_STATEMENT and not ranking.by_words and needs is not None
     nearer, lowest = _NEARER[ranking.subject], floors.lowest - LEFT_OPEN * is_read
     in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
     for place in (*hits.closest_places(_CLOSEST), *in_words):
@@ -208,7 +208,7 @@ def concerns(
             return True
         if is_read and more >= -LEFT_OPEN and memory is not None and not _is_whole_message(memory):
             left_open.append((memory, more))
-    return needs is not None and len(question) <= LONGEST_STATEMENT and _is_needed(question, left_open, needs)
+    return needs is not None and _is_needed(question, left_open, needs)
 
 
 _SPOKEN: Final = re.compile(r"([^\W\d_]++(?:['-](?!s\b)[^\W\d_]++)*+)(?:'s\b)?+")
@@ -225,7 +225,13 @@ def _may_name(question: str, *, foreign: bool) -> frozenset[str]:
 def _is_needed(
     question: str, left_open: Sequence[tuple[Memory, float]], needs: Callable[[NeedPair], float | None]
 ) -> bool:
-    """Return whether the model finds one of the closest memories needed; with each, what it has beyond its floor."""
+    """Return whether the model finds one of the closest memories needed.
+
+    Args:
+        question: What is asked.
+        left_open: Memories, the closest first, each with how much closer it is than its floor: 0 or less.
+        needs: As of :func:`concerns`. It is asked for all of them at once, so that the model reads them together.
+    """
     statements = [(memory.text.removeprefix(SAID).removeprefix(ASKED), more) for memory, more in left_open[:MOST_READ]]
     weights = [(needs(NeedPair(question, statement)), more) for statement, more in statements]
     return any(weight is not None and weight + OF_CLOSENESS * more >= 0 for weight, more in weights)
