@@ -405,7 +405,7 @@ class RecallService:
             for one in incomplete:
                 await self._look_up(one)
                 await self._look_up_branches(request, one.stored)
-                await self._read(one.stored, progress)
+            await self._read([one.stored for one in searched], progress)
             selected = select()
         return selected
 
@@ -416,16 +416,19 @@ class RecallService:
             stored.memories.update(zip(stored.missing, memories, strict=True))
             stored.missing = []
 
-    async def _read(self, stored: StoredFacts, progress: _Progress) -> None:
-        """Let models read what they must; one that fails or is late is counted as degraded, and is left out."""
-        unread, stored.unread = stored.unread, []
+    async def _read(self, stored: Sequence[StoredFacts], progress: _Progress) -> None:
+        """Let models read what they must; one that fails or is late is counted as degraded, and is left out of all."""
+        unread = [pair for one in stored for pair in one.unread]
+        for one in stored:
+            one.unread = []
         for model in dict.fromkeys(model for model, _ in unread):
             try:
                 async with asyncio.timeout(progress.share_of_time()):
                     await model.weigh([pair for by, pair in unread if by is model])
             except (TimeoutError, EmbedderUnavailableError) as error:
                 self._telemetry.degraded(model.name, error)
-                setattr(stored, model.name, None)
+                for one in stored:
+                    setattr(one, model.name, None)
 
     async def _look_up_branches(self, request: RecallRequest, stored: StoredFacts) -> None:
         if stored.undecided and self._branches is not None and request.thread_id is not None:
