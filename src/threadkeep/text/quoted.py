@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from threadkeep.text.clauses import SUBJECT_IN_VERB
 from threadkeep.text.marks import BLANK_LINE, around_marks, with_fences_apart
 from threadkeep.text.requests import is_request
 from threadkeep.text.semantics import plain, straight
@@ -23,7 +24,6 @@ from threadkeep.text.sentences import (
     ABOUT_ME,
     MAX_CHARACTERS,
     OF_A_PERSON,
-    SUBJECT_IN_VERB,
     is_letter,
     names_author,
     sentences,
