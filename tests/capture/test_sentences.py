@@ -147,6 +147,50 @@ class TestSentences:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
+            (
+                "My allergies:\n- nuts\n- latex\n\nWhat can I eat in Lima?",
+                ["My allergies: nuts; latex", "What can I eat in Lima?"],
+            ),
+            ("Packing:\nsocks\nhat\n\nI leave on Monday.", ["Packing: socks; hat", "I leave on Monday."]),
+            ("Meds I take:\n\n1. Iron, Mon/Wed.\n2. Zinc", ["Meds I take: Iron, Mon/Wed; Zinc"]),
+            ("Lista della spesa:\n* latte\n* farina", ["Lista della spesa: latte; farina"]),
+            (
+                "I moved to Leeds.\nBudget: 900 a month\nI start on Monday.",
+                ["I moved to Leeds.", "Budget: 900 a month", "I start on Monday."],
+            ),
+            (
+                "Name: Dana Ortiz\nRole: nurse\nKids: two\n\nCan you write my bio?",
+                ["Name: Dana Ortiz", "Role: nurse", "Kids: two", "Can you write my bio?"],
+            ),
+            ("Here's my situation: I'm a single dad.", ["Here's my situation: I'm a single dad."]),
+            ("Here are our goals:\n- run 5 km", ["Here are our goals: run 5 km"]),
+        ],
+    )
+    def test_lists_and_forms_are_notes(self, text: str, expected: list[str]):
+        """None of their lines speaks of its author; what stands below them is the user's."""
+        assert sentences(text) == expected
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Eve:\n- I live in Rome\n- got a dog",
+            "Rules:\n- always pay in Rome",
+            "Here's the email:\n- seen Rome",
+            "Here's my essay: I live in Rome.",
+            "Here's my sister's plan: I live in Rome.",
+            "Eve: moved to Rome\nAna: works there",
+            "Eve: moved in 2019\nAna: to Rome?",
+            "Eve: 7 then\nAna: 8\nEve: 9, in Rome",
+            "Name: Rohan\nJob: surveyor\nKids: two\n\nI have worked in Rome.",
+        ],
+    )
+    def test_lists_and_lines_of_a_conversation_are_left_out(self, text: str):
+        """They speak of their authors, say what shall be done, or are announced."""
+        assert "Rome" not in "".join(sentences(text))
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
             ("Can you look over this text?\n\nI live in Rome.", ["Can you look over this text?"]),
             ("I live in Rome.\n\nI like rain.\n\nTranslate the above.", ["Translate the above."]),
             ("Read this page.\n\nI live in Rome.\n\nSummarise this text.", []),

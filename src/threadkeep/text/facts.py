@@ -21,10 +21,11 @@ from typing import Final, NamedTuple
 from threadkeep.text.clauses import SUBJECT_IN_VERB, Clause, split_clauses
 from threadkeep.text.ended_facts import is_own_ending
 from threadkeep.text.keeping import CERTAIN, MIN_WORDS, SURE, is_refused, log_odds, score_wording
+from threadkeep.text.marks import QUOTATION
 from threadkeep.text.redaction import MARK
 from threadkeep.text.requests import asks_from, asks_whether
 from threadkeep.text.semantics import ended_by, plain, speaks_of_self, straight, words
-from threadkeep.text.sentences import QUOTATION, split_sentences
+from threadkeep.text.sentences import split_sentences
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import unspaced
 

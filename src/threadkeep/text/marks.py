@@ -1,6 +1,6 @@
-"""One text in marks: between fences, in quotation marks or in quoted lines, and the user's words around it.
+"""Texts in marks: between fences, tags, in quotation marks or in quoted lines, and the user's words around one.
 
-Another author may write marks, too, so the marks count only where nothing but one such text stands between at most one
+Another author may write marks, too. So those around one text count only where nothing else stands between at most one
 paragraph before and one after. In any other message, what stands between the first and the last mark is left out.
 """
 
@@ -9,7 +9,8 @@ paragraph before and one after. In any other message, what stands between the fi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
@@ -148,3 +149,89 @@ def untagged(text: str) -> str:
             kept += [text[start : opening.start()], "\n\n"]
             start = end
     return "".join([*kept, text[start:]])
+
+
+QUOTATION: Final = '"…"'
+"""What stands for a quotation that was left out."""
+
+_CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "'": "’"}
+_LONGEST_QUOTATION: Final = 4_000
+"""In characters; of a quotation inside a text. What is longer is left to the rules on paragraphs."""
+QUOTES: Final = re.compile(r"[\"“”„«»「」『』]")
+_BEGINS_ALONE: Final = re.compile(r"(?m)(?:^|(?<=[?:.!]))[ \t]*+(?P<quote>[\"“„«‹「『])")
+_ENDS_ALONE: Final = re.compile(r"(?m)(?P<quote>[\"“”»›」』])[ \t]*+(?:[.!?][ \t]*+)?$")
+"""Where a quotation that stands alone begins and ends. The two are paired in one pass: a pattern for the whole reads to
+the end of the text at every beginning."""
+_SINGLE_OPENS: Final = re.compile(r"(?<![\w'’])['‘](?=[^\W\d_])(?!(?i:em|til|cause|tis|twas|n)\b)")
+_SINGLE_CLOSES: Final = re.compile(r"(?<=[\w.!?,…])['’](?!\w)")
+"""Single quotation marks: an apostrophe stands inside a word, or behind one that nothing opened."""
+_WORD: Final = re.compile(r"\w[\w'’-]*")
+_CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
+_SHORT_WORDS: Final = 4
+"""At most so many words in quotation marks inside a sentence are a title, not a quotation."""
+_TITLE_WORDS: Final = 10
+
+
+def without_lone_quotations(text: str) -> str:
+    """Return *text* without what stands from a quotation mark at a beginning to the last one at the end of a line."""
+    last: dict[str, re.Match[str]] = {found["quote"]: found for found in _ENDS_ALONE.finditer(text)}
+    kept: list[str] = []
+    start = 0
+    for begin in _BEGINS_ALONE.finditer(text):
+        ends = [last[closing] for closing in _CLOSING_QUOTES[begin["quote"]] if closing in last]
+        end = max(ends, key=re.Match[str].start, default=None)
+        if begin.start() >= start and end is not None and end.start() >= begin.end():
+            kept.append(text[start : begin.start()])
+            start = end.end()
+    return "".join([*kept, text[start:]])
+
+
+def without_quotations(text: str) -> str:
+    """Return *text* with :data:`QUOTATION` for each quotation that is neither short nor a title."""
+    places: dict[str, list[int]] = {}
+    for found in QUOTES.finditer(text):
+        places.setdefault(found[0], []).append(found.start())
+    for mark, pattern in (("'", _SINGLE_OPENS), ("’", _SINGLE_CLOSES)):
+        places[mark] = [found.start() for found in pattern.finditer(text)]
+    kept: list[str] = []
+    start = 0
+    for begin, opening in sorted(
+        (place, quote) for quote in places if quote in _CLOSING_QUOTES for place in places[quote]
+    ):
+        if begin < start or (opening == '"' and _is_in_word(text, begin - 1)):
+            continue
+        end = _closing_place(places, opening, begin)
+        if end is None or (opening == '"' and _is_in_word(text, end + 1)):
+            continue
+        quoted = text[begin : end + 1]
+        kept += [text[start:begin], quoted if _is_short(quoted) or _is_title(quoted) else QUOTATION]
+        start = end + 1
+    return "".join([*kept, text[start:]])
+
+
+def _closing_place(places: Mapping[str, Sequence[int]], opening: str, begin: int) -> int | None:
+    """Return the place of the first mark after *begin* that closes *opening*, if the quotation is not too long."""
+    nearest: int | None = None
+    for closing in _CLOSING_QUOTES[opening]:
+        marks = places.get(closing, ())
+        at = bisect_right(marks, begin)
+        if at < len(marks) and (nearest is None or marks[at] < nearest):
+            nearest = marks[at]
+    if nearest is None or not 1 <= nearest - begin - 1 <= _LONGEST_QUOTATION:
+        return None
+    return nearest
+
+
+def _is_in_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+
+
+def _is_short(quoted: str) -> bool:
+    return len(quoted.split()) <= _SHORT_WORDS
+
+
+def _is_title(quoted: str) -> bool:
+    """Whether it is a work's title in quotation marks, by its capitals: "The Lord of the Rings"."""
+    said = _WORD.findall(quoted)
+    weighty = [word for word in said if len(word) >= _SHORT_WORDS]
+    return len(said) <= _TITLE_WORDS and all(_CAPITALISED.fullmatch(word) for word in weighty or said)

@@ -5,20 +5,26 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from threadkeep.text.clauses import SUBJECT_IN_VERB
-from threadkeep.text.marks import BLANK_LINE, around_marks, untagged, with_fences_apart
+from threadkeep.text.marks import (
+    BLANK_LINE,
+    QUOTATION,
+    QUOTES,
+    around_marks,
+    untagged,
+    with_fences_apart,
+    without_lone_quotations,
+    without_quotations,
+)
+from threadkeep.text.requests import is_request
 from threadkeep.text.semantics import plain, straight, words
 
 MAX_CHARACTERS: Final = 32_768
 """What comes after so many characters of a message is not looked at."""
-
-QUOTATION: Final = '"…"'
-"""What stands for a quotation that was left out."""
 
 _PASTED_PARAGRAPH: Final = 1_500
 """A paragraph longer than this was not typed into a chat."""
@@ -76,11 +82,25 @@ _INTRODUCES: Final = re.compile(
 )
 """A colon in a time of day introduces nothing."""
 _INTRODUCED_QUOTATION: Final = re.compile(rf":\s?{re.escape(QUOTATION)}(?=\s+\w)")
+_HERE_MINE: Final = re.compile(
+    r"""(?ix)\W{0,9}(?:(?:ok|okay|so|well|and),?\ )?(?:here(?:'s|’s|\ is|\ are)|this\ is|these\ are)\ (?:my|our)\ (?:[\w-]+\ ){0,2}
+    (?:address|allergies|background|budget|constraints|context|data|details|diet|equipment|facts|family|gear|goals|habits|health|hours|household|kids|list|measurements|medication|medicines|meds|needs|numbers|pets|plan|preferences|priorities|profile|requirements|routine|schedule|setup|situation|stack|stats|team|week)\s?:"""
+)
+"""So a user announces their own facts."""
 _VALUE_WORDS: Final = 6
 _LONGEST_LINE: Final = 240
-_WITHOUT_I: Final = words("am live work moved joined quit married bin wohne lebe arbeite suis habite travaille")
+_WITHOUT_I: Final = re.compile(
+    r"(?i)(?:am|moved|joined|quit|married|bin|wohne|lebe|arbeite|suis|habite|travaille|(?:live|work) (?:as|at|for|from|in|with))\b"
+)
+_NOTE_WORDS: Final = 8
+_DIGIT: Final = re.compile(r"\d")
+_LEAST_FORM: Final = 3
+"""In a conversation of so many lines a person speaks twice."""
+_MOST_ITEMS: Final = 48
+_LONGEST_LIST: Final = 1_000
+"""In characters, so that it is no longer than a paragraph that was typed; what follows stands in lines of its own."""
 _OF_AUTHOR: Final = re.compile(
-    r"(?i)[\"“”„«»]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
+    r"(?i)[\"“”„«»]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon(?![/.,:]|\ \d)|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
 )
 """Speaks of its author, quotes, or says what shall be done: not a bare value after a colon."""
 _TASKS: Final = re.compile(
@@ -164,23 +184,6 @@ _TALK: Final = 2
 _BRACKETED: Final = re.compile(r"(?i)\[(/?)quote(?:=[^\]\n]{0,80})?\]")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
-_CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "'": "’"}
-_LONGEST_QUOTATION: Final = 4_000
-"""In characters; of a quotation inside a text. What is longer is left to the rules on paragraphs."""
-_QUOTES: Final = re.compile(r"[\"“”„«»「」『』]")
-_BEGINS_ALONE: Final = re.compile(r"(?m)(?:^|(?<=[?:.!]))[ \t]*+(?P<quote>[\"“„«‹「『])")
-_ENDS_ALONE: Final = re.compile(r"(?m)(?P<quote>[\"“”»›」』])[ \t]*+(?:[.!?][ \t]*+)?$")
-"""Where a quotation that stands alone begins and ends. The two are paired in one pass: a pattern for the whole reads to
-the end of the text at every beginning."""
-_SINGLE_OPENS: Final = re.compile(r"(?<![\w'’])['‘](?=[^\W\d_])(?!(?i:em|til|cause|tis|twas|n)\b)")
-_SINGLE_CLOSES: Final = re.compile(r"(?<=[\w.!?,…])['’](?!\w)")
-"""Single quotation marks: an apostrophe stands inside a word, or behind one that nothing opened."""
-_WORD: Final = re.compile(r"\w[\w'’-]*")
-_CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
-_SHORT_WORDS: Final = 4
-"""At most so many words in quotation marks inside a sentence are a title, not a quotation."""
-_TITLE_WORDS: Final = 10
-
 ABOUT_ME: Final = re.compile(
     r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
 )
@@ -252,8 +255,8 @@ def _unmarked(text: str) -> str:
     From the first such mark to the last: what is between may hold marks of its own.
     """
     text = _BRACKETED.sub(r"\n<\1quote>\n", _before_a_letter(_before_transcript(text)))
-    text = _without_lone_quotations(_RULED.sub("\n\n", untagged(text)))
-    return _without_quotations(text)
+    text = without_lone_quotations(_RULED.sub("\n\n", untagged(text)))
+    return without_quotations(text)
 
 
 def _typed(text: str) -> str:
@@ -299,71 +302,6 @@ def _before_transcript(text: str) -> str:
     return text[: stamped[0]] if len(stamped) >= _TALK else text
 
 
-def _without_lone_quotations(text: str) -> str:
-    """Return *text* without what stands from a quotation mark at a beginning to the last one at the end of a line."""
-    last: dict[str, re.Match[str]] = {found["quote"]: found for found in _ENDS_ALONE.finditer(text)}
-    kept: list[str] = []
-    start = 0
-    for begin in _BEGINS_ALONE.finditer(text):
-        ends = [last[closing] for closing in _CLOSING_QUOTES[begin["quote"]] if closing in last]
-        end = max(ends, key=re.Match[str].start, default=None)
-        if begin.start() >= start and end is not None and end.start() >= begin.end():
-            kept.append(text[start : begin.start()])
-            start = end.end()
-    return "".join([*kept, text[start:]])
-
-
-def _without_quotations(text: str) -> str:
-    """Return *text* with :data:`QUOTATION` for each quotation that is neither short nor a title."""
-    places: dict[str, list[int]] = {}
-    for found in _QUOTES.finditer(text):
-        places.setdefault(found[0], []).append(found.start())
-    for mark, pattern in (("'", _SINGLE_OPENS), ("’", _SINGLE_CLOSES)):
-        places[mark] = [found.start() for found in pattern.finditer(text)]
-    kept: list[str] = []
-    start = 0
-    for begin, opening in sorted(
-        (place, quote) for quote in places if quote in _CLOSING_QUOTES for place in places[quote]
-    ):
-        if begin < start or (opening == '"' and _is_in_word(text, begin - 1)):
-            continue
-        end = _closing_place(places, opening, begin)
-        if end is None or (opening == '"' and _is_in_word(text, end + 1)):
-            continue
-        quoted = text[begin : end + 1]
-        kept += [text[start:begin], quoted if _is_short(quoted) or _is_title(quoted) else QUOTATION]
-        start = end + 1
-    return "".join([*kept, text[start:]])
-
-
-def _closing_place(places: Mapping[str, Sequence[int]], opening: str, begin: int) -> int | None:
-    """Return the place of the first mark after *begin* that closes *opening*, if the quotation is not too long."""
-    nearest: int | None = None
-    for closing in _CLOSING_QUOTES[opening]:
-        marks = places.get(closing, ())
-        at = bisect_right(marks, begin)
-        if at < len(marks) and (nearest is None or marks[at] < nearest):
-            nearest = marks[at]
-    if nearest is None or not 1 <= nearest - begin - 1 <= _LONGEST_QUOTATION:
-        return None
-    return nearest
-
-
-def _is_in_word(text: str, place: int) -> bool:
-    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
-
-
-def _is_short(quoted: str) -> bool:
-    return len(quoted.split()) <= _SHORT_WORDS
-
-
-def _is_title(quoted: str) -> bool:
-    """Whether it is a work's title in quotation marks, by its capitals: "The Lord of the Rings"."""
-    said = _WORD.findall(quoted)
-    weighty = [word for word in said if len(word) >= _SHORT_WORDS]
-    return len(said) <= _TITLE_WORDS and all(_CAPITALISED.fullmatch(word) for word in weighty or said)
-
-
 def _paragraphs(text: str) -> list[str]:
     """Return paragraphs, bullets and lines, each as one line."""
     found: list[str] = []
@@ -373,6 +311,8 @@ def _paragraphs(text: str) -> list[str]:
     unended = 0
     lines = text.splitlines()
     width = max(_NARROWEST_WRAP, max(map(len, lines), default=0))
+    lines, lists = _with_lists(lines)
+    noted = _are_notes(lines)
     for line in lines:
         opening = _FENCE.match(line)
         if opening:
@@ -406,7 +346,7 @@ def _paragraphs(text: str) -> list[str]:
             found[-1] = f"{found[-1]} {body}"
         else:
             found.append(body)
-        found[-1], introduced = _split_introduced(found[-1], alone=len(lines) == 1)
+        found[-1], introduced = _split_introduced(found[-1], noted=noted or body in lists)
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
 
 
@@ -437,20 +377,106 @@ def labelled_line(text: str) -> str:
     line = text.strip()
     if len(line) > _LONGEST_LINE or "\n" in line or _is_foreign(line, line) or _INTRODUCES.search(line):
         return ""
-    own, is_of_other = _split_introduced(line, alone=True)
+    own, is_of_other = _split_introduced(line, noted=_are_notes([line]))
     return line if is_of_other and not own else ""
 
 
-def _split_introduced(paragraph: str, *, alone: bool = False) -> tuple[str, bool]:
+def _are_notes(lines: Sequence[str]) -> bool:
+    """Return whether the lines that a name and a colon lead are notes, of a label and a value, and no conversation.
+
+    No value speaks of its author. In several lines, values are short and do not end as sentences do, and no label
+    occurs twice: ``Height: 168 cm``, ``Weight: 64 kg``. Unless all have figures, there are three at least, and no
+    statement of a person follows.
+    """
+    bodies = [_without_bullet(line) for line in lines]
+    labelled = {place: body.partition(":") for place, body in enumerate(bodies) if _SPEAKER.match(body)}
+    values = [value.strip() for _, _, value in labelled.values()]
+    if not labelled or any(map(_speaks, values)):
+        return False
+    if len(lines) == 1:
+        return True
+    if len({label for label, _, _ in labelled.values()}) < len(labelled) or not all(map(_is_short_value, values)):
+        return False
+    behind = [body for place, body in enumerate(bodies) if place > min(labelled) and place not in labelled]
+    if all(map(_DIGIT.search, values)):
+        return True
+    return len(values) >= _LEAST_FORM and not any(_speaks(body) and not is_request(body) for body in behind)
+
+
+def _is_short_value(value: str) -> bool:
+    return len(value.split()) <= _NOTE_WORDS and value[-1:] not in (".", "!", "?", "…")
+
+
+def _with_lists(lines: Sequence[str]) -> tuple[list[str], set[str]]:
+    """Return *lines*, each heading with its list of notes in one, and those: ``Shopping:``, ``- oat milk``."""
+    joined: list[str] = []
+    lists: set[str] = set()
+    rest = 0
+    for place, line in enumerate(lines):
+        if place < rest:
+            continue
+        heading = line.rstrip()
+        items, end = _items(lines, place + 1) if heading.endswith(":") and not _introduced_in(heading) else ([], 0)
+        if items:
+            heading = f"{heading} {'; '.join(items)}"
+            lists.add(_without_bullet(heading))
+            rest = end
+        joined.append(heading if items else line)
+    return joined, lists
+
+
+def _items(lines: Sequence[str], start: int) -> tuple[list[str], int]:
+    """Return the notes that stand from *start* on in *lines*, and where they end; none if they may be another author's.
+
+    They have bullets or are a few words. None speaks of its author, or says what shall be done.
+    """
+    items: list[str] = []
+    place = start + 1 if start < len(lines) and not lines[start].strip() else start
+    bulleted = place < len(lines) and _BULLET.match(lines[place]) is not None
+    while place < len(lines) and sum(map(len, items)) <= _LONGEST_LIST and len(items) < _MOST_ITEMS:
+        line, item = lines[place], _without_bullet(lines[place])
+        if not item or (bulleted and item == line.strip()):
+            break
+        if not _is_note(line, item, bulleted=bulleted):
+            return [], start
+        items.append(item.rstrip(".;,"))
+        place += 1
+    return items, place
+
+
+def _is_note(line: str, item: str, *, bulleted: bool) -> bool:
+    few = bulleted or _is_short_value(item)
+    text = _speaks(item) or _INTRODUCES.search(item) or _is_foreign(line, item) or _FENCE.match(line)
+    return few and len(item) <= _LONGEST_LINE and not item.endswith(":") and not text
+
+
+def _without_bullet(line: str) -> str:
+    bullet = _BULLET.match(line)
+    return line[bullet.end() if bullet else 0 :].strip()
+
+
+def _speaks(text: str) -> bool:
+    """Return whether *text* speaks of its author, quotes, or says what shall be done."""
+    said = straight(text.strip())
+    return any((_OF_AUTHOR.search(text), SUBJECT_IN_VERB.match(said), _WITHOUT_I.match(said)))
+
+
+def _introduced_in(paragraph: str) -> re.Match[str] | None:
+    """Return what announces another author's text in *paragraph*; ``Here are my allergies:`` does not."""
+    mine = _HERE_MINE.match(paragraph)
+    return _INTRODUCES.search(paragraph, mine.end() if mine else 0)
+
+
+def _split_introduced(paragraph: str, *, noted: bool = False) -> tuple[str, bool]:
     """Return the part before another author's text, and whether there is such a text that may go on.
 
     A quotation right behind the first colon is that text, and what follows it is the user's again. A label and a value
-    that stand *alone* are no line of a conversation (``Passport: until 2031.``); a name and its words are one.
+    are no line of a conversation where such lines are *noted* (``Passport: until 2031.``); a name and its words are one.
     """
     quoted = _INTRODUCED_QUOTATION.search(paragraph)
-    if quoted and ":" not in paragraph[: quoted.start()] and not _QUOTES.search(paragraph, quoted.end()):
+    if quoted and ":" not in paragraph[: quoted.start()] and not QUOTES.search(paragraph, quoted.end()):
         return f"{_split_introduced(paragraph[: quoted.start() + 1])[0]} {paragraph[quoted.end() :]}".strip(), False
-    if (found := _INTRODUCES.search(paragraph)) and not _is_value(paragraph):
+    if (found := _introduced_in(paragraph)) and not _is_value(paragraph):
         start = _sentence_start(paragraph, found.end())  # what stands before the sentence with the colon is the user's
         if not _INTRODUCES.search(paragraph, start):  # but for what an earlier one announces
             start = _sentence_start(paragraph, found.start())
@@ -459,13 +485,8 @@ def _split_introduced(paragraph: str, *, alone: bool = False) -> tuple[str, bool
         return paragraph[: _sentence_start(paragraph, len(paragraph))], True
     if _TELLS.match(paragraph):
         return "", True
-    if _SPEAKER.match(paragraph):
-        label, _, rest = paragraph.partition(":")
-        value = straight(rest.strip())
-        without_i = SUBJECT_IN_VERB.match(value) or value.partition(" ")[0].casefold() in _WITHOUT_I
-        speaks = not alone or without_i or _OF_AUTHOR.search(rest)
-        if speaks and not ABOUT_ME.search(label):
-            return "", True
+    if not noted and _SPEAKER.match(paragraph) and not ABOUT_ME.search(paragraph.partition(":")[0]):
+        return "", True
     return paragraph, False
 
 
