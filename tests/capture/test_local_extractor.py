@@ -242,6 +242,22 @@ class TestEpisode:
 
         assert [(one.kind, one.text) for one in kept] == [("episodic", "Asked: Knives: I swear by carbon steel.")]
 
+    @pytest.mark.parametrize(
+        ("text", "rejected"),
+        [
+            ("Here's the email: I live in Rome and I like tea.", ("not the user's words",)),
+            ("My password is hunter2-Zx81!", ("secret",)),
+            ("Thanks a lot!", ()),
+            ("👍", ()),
+            ("I live in Rome.", ()),
+        ],
+    )
+    async def test_a_receipt_says_why_nothing_is_kept(self, text: str, rejected: tuple[str, ...]):
+        async with threadkeep.open("memory://") as tk:
+            receipt = await tk.capture([HumanMessage(text), AIMessage("Noted.")], owner="ana", thread_id="t", wait=True)
+
+        assert (receipt.status, receipt.rejected) == ("done", rejected)
+
     @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])
     def test_small_talk_has_none(self, text: str):
         """A greeting is no episode."""

@@ -18,7 +18,7 @@ from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor, topics_to_forget
 from threadkeep.capture.models import Candidate, NotKept, Turn, account_put, account_ref
-from threadkeep.capture.provenance import backing, without_refused
+from threadkeep.capture.provenance import backing, why_nothing, without_refused
 from threadkeep.capture.reconcile import Propose
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
@@ -327,7 +327,9 @@ class Learning:
             found = await self._extracted(wanted, owner, extractor or self._extractor, epoch)
             checked = await off_loop_if(long, judged, found.candidates, wanted, redact=self._redact)
             forgotten = () if turn.played else await off_loop_if(long, topics_to_forget, turn)
-            extraction = replace(found, candidates=checked, forgotten=forgotten)
+            why = None if checked else await off_loop_if(long, why_nothing, wanted.messages)
+            remarks = (*found.remarks, why) if why else found.remarks
+            extraction = replace(found, candidates=checked, forgotten=forgotten, remarks=remarks)
             try:
                 return await retry_conflicts(finish)
             except PartitionErasedError:

@@ -36,6 +36,9 @@ from threadkeep.text.sentences import labelled_line, sentences
 MAX_SENTENCES: Final = 400
 """Of a message; a longer one was pasted."""
 
+NOT_OWN: Final = "not the user's words"
+"""Why nothing of a message is kept that seems to be code, a log or another author's text."""
+
 _PEOPLE: Final = words(
     """
     mother father parent sister brother sibl wife husband partner girlfriend boyfriend fianc spous son daughter
@@ -191,6 +194,13 @@ def unattributed_line(text: str) -> str:
     """Return the message *text* if it is one line that may be another author's, so that it has no own sentence."""
     line = "" if own_sentences(text) else labelled_line(text)
     return line if line and redact(line) == line and kept_part(line) == line else ""
+
+
+def why_nothing(messages: Sequence[Message]) -> str | None:
+    """Return why nothing is kept of *messages* where one of the user's has no own sentence; ``None``: it has."""
+    lost = (one.text for one in messages if one.role == "user" and not own_sentences(one.text))
+    text = next((text for text in lost if any(map(str.isalnum, text))), None)
+    return None if text is None else "secret" if MARK in redact(text) else NOT_OWN
 
 
 def without_refused(messages: Sequence[Message]) -> tuple[Message, ...] | None:
