@@ -217,6 +217,10 @@ class TestEpisode:
             ("Fix this:\n```\nprint('x')\n```\nThe loop prints nothing.", "Said: The loop prints nothing."),
             ("Insulin: 14 units of Lantus at bedtime.", "Said: Insulin: 14 units of Lantus at bedtime."),
             ("Knives: I swear by carbon steel.", "Asked: Knives: I swear by carbon steel."),
+            ("Shopping:\n- oat milk\n- rye flour", "Said: Shopping: oat milk; rye flour"),
+            ("Write my bio: nurse in Tucson, two kids.", "Asked: Write my bio: nurse in Tucson, two kids."),
+            ("E-mail to Jon please: I'm out on 3 May.", "Asked: E-mail to Jon please: I'm out on 3 May."),
+            ("I told my boss yes: I start on 1 Feb.", "Asked: I told my boss yes: I start on 1 Feb."),
         ],
     )
     def test_it_has_the_users_words(self, text: str, episode: str):
@@ -227,6 +231,21 @@ class TestEpisode:
     def test_there_is_none_where_there_is_nothing_to_tell(self, text: str):
         """Nobody could make anything of it later."""
         assert episodes(turn_of(("user", text))) == []
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Write a reply to this: I live in Rome and I like tea.",
+            'Write a note for them: "I live in Rome and I like tea."',
+            "Fix the text please: I lives in Rome and likes tea.",
+            "Translate the message please: I live in Rome.",
+            "I wrote a poem: I live in Rome and I fear the sea.",
+            "My boss told me: I live in Rome and I like tea.",
+        ],
+    )
+    def test_a_text_at_hand_is_left_out(self, text: str):
+        """Only what the user tells to be put into a text is kept."""
+        assert "Rome" not in "".join(episodes(turn_of(("user", text))))
 
     async def test_a_line_that_may_be_anothers_is_no_fact_of_the_users(self):
         """It is found as what was asked, whoever speaks in it."""

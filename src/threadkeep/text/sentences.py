@@ -92,6 +92,16 @@ _LONGEST_LINE: Final = 240
 _WITHOUT_I: Final = re.compile(
     r"(?i)(?:am|moved|joined|quit|married|bin|wohne|lebe|arbeite|suis|habite|travaille|(?:live|work) (?:as|at|for|from|in|with))\b"
 )
+_DICTATES: Final = re.compile(
+    r"""(?ix)(?:(?:please|pls|kindly|now|also|ok|so|and|can\ you|could\ you|help\ me)[, ]+){0,3}
+    (?:(?:write|draft|compose|create|generate|make|send|text|message|e-?mail|find)\ |(?:I|we)(?:['’]ve|\ have|['’]d|\ had)?\ (?:just\ |already\ |also\ |finally\ )?(?:told|said|sent|wrote|answered|texted|promised|asked)\ |[^:]{1,120}\ please\s?:|[^:]{1,120},\ please\s?:)"""
+)
+_OF_A_TEXT: Final = re.compile(
+    r"""(?ix)\b(?:this|these|that|it|following|below|above|attached|here|from|by|of\ (?:his|her|their)|(?:says?|said|wrote|told|asked)(?=\ (?:me|us)\b)|repl(?:y|ies|ied)|respon\w+|answer|translat\w+|summar\w+|review\w*|comment\w*|feedback|re(?:write|word|phrase)\w*|para(?:phrase|graph)\w*
+    |proof-?read|improve|edit|correct|polish|shorten|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue|read|mean|means
+    |poems?|story|stories|song|lyrics|novel|scene|dialogue|joke|speech|essay|script|code|sentences?|example|quotes?|lines?|words?|prompt|function|query|logs?|transcript|chat|conversation|article|document|paper)\b"""
+)
+"""How users begin who tell what is to be put into a text, or what they told; and what is rather about a text at hand."""
 _NOTE_WORDS: Final = 8
 _DIGIT: Final = re.compile(r"\d")
 _LEAST_FORM: Final = 3
@@ -372,11 +382,14 @@ def labelled_line(text: str) -> str:
     """Return *text* if it is one short line that a name and a colon lead, so that it has no own sentence; else nothing.
 
     ``Knives: I swear by carbon steel.`` may be a line of a conversation, or a note of the user's. What is announced as
-    a text is left out.
+    a text is left out, but for what the user tells to be put into one: ``Draft an invoice: three hours at 78.``
     """
     line = text.strip()
-    if len(line) > _LONGEST_LINE or "\n" in line or _is_foreign(line, line) or _INTRODUCES.search(line):
+    if len(line) > _LONGEST_LINE or "\n" in line or _is_foreign(line, line):
         return ""
+    if announced := _INTRODUCES.search(line):
+        head = line[: announced.end()]
+        return line if _DICTATES.match(head) and not (_OF_A_TEXT.search(head) or QUOTES.search(line)) else ""
     own, is_of_other = _split_introduced(line, noted=_are_notes([line]))
     return line if is_of_other and not own else ""
 
