@@ -47,7 +47,7 @@ _BULLET: Final = re.compile(r"^\s{0,12}(?:[-*•‣–]|\(?\d{1,2}[.)])\s+")
 _LOG: Final = re.compile(
     r"""(?x)^\s{0,8}\[?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d\b|\d{1,3}(?:\.\d{1,3}){3}\b
         |(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|PANIC)\b[\]:\s]
-        |Traceback\ \(|File\ "|at\ [\w.$<>]+(?:\(|\ \([^)]{1,200}:\d+\))|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
+        |Traceback\ \(|File\ "|at\ [\w.$<>]+(?:\(|\ \([^)]{1,200}:\d+\))|[\w.]{2,80}(?:Error|Exception)(?::|\ (?:in\ thread|ignored)\b|\s*$)|Exception\ in\ thread)"""
 )
 _TRACE: Final = re.compile(r"^\s{0,8}(?:Traceback \(|panic: |[\w.]{2,80}(?:Error|Exception): )")
 """How the trace of an error begins; what is announced as one ends at a blank line, for it is no letter."""
@@ -56,7 +56,7 @@ _CODE: Final = re.compile(
         (?:def|class|import|from|return|const|let|var|function|public|private|static|async|await|elif|fn|func|package|namespace|export)
             \ [^\s,]{1,80}\s{0,3}(?:[=({:;.*<]|import\b|$)
         | (?:SELECT|INSERT\ INTO|UPDATE|DELETE\ FROM|CREATE\ (?:TABLE|INDEX))\ | \#include | </?\w+[^>]{0,200}> | [{}\[\]();]+\s{0,4}$
-        | (?!(?:i|we|my|our|use|using|prefer)\ )[a-z][\w.-]{1,30}(?:\ [\w.-]{1,30})?\ --?[A-Za-z][\w-]{0,30}[\ =]\S
+        | (?!(?:i|we|my|our|use|using|prefer)\ |\S+\ (?:with|without|mit|ohne|avec|sans|con|sin|com|sem|senza)\ )[a-z][\w.-]{1,30}(?:\ [\w.-]{1,30})?\ --?[A-Za-z][\w-]{0,30}[\ =]\S
         | "?[\w.-]{1,60}"?\s{0,3}[:=]\s{0,3}[\[{"'] | // | /\* | \#!)"""
 )
 _COMMANDED: Final = re.compile(r"/[A-Za-z]{2,30}\s")
@@ -537,7 +537,8 @@ def _is_abbreviation(paragraph: str, start: int, end: re.Match[str]) -> bool:
     word = words[-1].lstrip("(\"'“").casefold() if words else ""
     following = paragraph[end.end() :].lstrip()[:1]
     if word in _ABBREVIATIONS:
-        return word not in {"a.m", "p.m", "etc", "co", "inc", "ltd", "no"} or following.islower()
+        ends = word in {"a.m", "p.m", "etc", "co", "inc", "ltd", "no"} and not following.islower()
+        return not ends or (word == "no" and following.isdigit())
     initial = len(word) == 1 and word.isalpha() and word != "i"
     ordinal = word.isdigit() and len(words) > 1 and _MONTH.match(paragraph, end.end()) is not None
     whole = word in _ENDS_SHORT or (len(word) >= _LONGEST_ABBREVIATION and word[-1].isalpha())
