@@ -165,6 +165,10 @@ class TestSentences:
                 "Name: Dana Ortiz\nRole: nurse\nKids: two\n\nCan you write my bio?",
                 ["Name: Dana Ortiz", "Role: nurse", "Kids: two", "Can you write my bio?"],
             ),
+            (
+                "Flight: LH 1234\nFrom: Vienna\nTo: Oslo\nDate: 3 May",
+                ["Flight: LH 1234", "From: Vienna", "To: Oslo", "Date: 3 May"],
+            ),
             ("Here's my situation: I'm a single dad.", ["Here's my situation: I'm a single dad."]),
             ("Here are our goals:\n- run 5 km", ["Here are our goals: run 5 km"]),
         ],
@@ -184,6 +188,9 @@ class TestSentences:
             "Eve: moved to Rome\nAna: works there",
             "Eve: moved in 2019\nAna: to Rome?",
             "Eve: 7 then\nAna: 8\nEve: 9, in Rome",
+            "From: Eve\nTo: Ana\nDate: 3 May\n\nI live in Rome.",
+            "From: Eve\nTo: Ana\nSubject: Flat 3\n\nSeen in Rome.",
+            "From: eve@x.example\nTo: Ana\nDate: 3 May\n\nSeen in Rome.",
             "Name: Rohan\nJob: surveyor\nKids: two\n\nI have worked in Rome.",
         ],
     )

@@ -63,6 +63,8 @@ _COMMANDED: Final = re.compile(r"/[A-Za-z]{2,30}\s")
 """What is given to a chat's command, such as /summarize, is its text."""
 _CODE_ENDS: Final = (";", "{", "}", "});", "=>", "\\")
 _MAIL_HEADER: Final = re.compile(r"(?i)^(?:from|to|cc|bcc|subject|sent|date|reply-to):\s")
+_OF_A_MAIL: Final = re.compile(r"(?i)(?:cc|bcc|subject|sent|reply-to):|(?:from|to):[^@\n]{0,80}@")
+"""A line of a mail's headers and of no note: ``From: Vienna`` may be one of a journey."""
 _SPEAKER: Final = re.compile(
     r"^(?!(?:Note|Also|Update|Reminder|Correction|Edit|PS|FYI|BTW): )(?:[A-Z][\w.'-]{1,30}(?: [A-Z][\w.'-]{1,30})?|[A-Z]{2,20}):\s"
 )
@@ -337,7 +339,7 @@ def _paragraphs(text: str) -> list[str]:
             continue
         if introduced:
             break
-        if _MAIL_HEADER.match(body):
+        if _MAIL_HEADER.match(body) and not noted:
             break
         if not body or _is_foreign(line, body):
             unended = 0
@@ -404,7 +406,7 @@ def _are_notes(lines: Sequence[str]) -> bool:
     bodies = [_without_bullet(line) for line in lines]
     labelled = {place: body.partition(":") for place, body in enumerate(bodies) if _SPEAKER.match(body)}
     values = [value.strip() for _, _, value in labelled.values()]
-    if not labelled or any(map(_speaks, values)):
+    if not labelled or any(map(_speaks, values)) or any(map(_OF_A_MAIL.match, bodies)):
         return False
     if len(lines) == 1:
         return True
