@@ -32,7 +32,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "learn one sentence": (55, 1300),
     "warm recall": (37, 281),
     "list memories": (14, 72),
-    "forget a memory": (27, 434),
+    "forget a memory": (28, 434),
     "store put": (16, 110),
     "warm store search": (25, 171),
     "store get": (11, 39),
