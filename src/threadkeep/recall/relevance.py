@@ -154,7 +154,7 @@ and what only tells needs nothing.
 """
 LEFT_OPEN: Final = 0.2
 """A statement that lacks no more closeness is read by the model."""
-MOST_READ: Final = 5
+MOST_READ: Final = 3
 """So many statements are read at most, the closest: one takes about three milliseconds, once."""
 OF_CLOSENESS: Final = 10.0
 """What closeness counts beside the model's weight: with a tenth less than the floor, the weight must be 1.
