@@ -113,6 +113,8 @@ _IF_MARKED: Final = re.compile(
 """Words that begin a question behind a border where the sentence has a question mark."""
 
 _NEAR: Final = 24
+_FAR: Final = 400
+"""So many characters behind a border are searched; each of many borders is."""
 _KNOWN: Final = re.compile(
     r"""(?ix)\b(?:know|knows|knew|see|sees|saw|understand|understands|understood|remember|remembers|forget|forgot|figure|figured|sure|idea|decide|decided|decides|depends|learnt|learned|taught|explains|explained|checked|told|care|cares|careful|don't|dont|never
     |weiß|weiss|wusste|verstehe|ahnung|egal|kommt\ drauf\ an|sais|sait|savoir|comprends|sé|sabe|saber|sabía|entiendo|importa|sei|sabia|entendo|so|sapere|capisco)(?:\ (?:not|out|about|exactly|of|me|yet|nicht|nie|noch|genau|pas|bien|mehr|darüber))?$"""
@@ -253,7 +255,7 @@ def _asks_behind(said: str, border: re.Match[str]) -> bool:
     anywhere = _ANYWHERE.match(said, end) or _ANYWHERE_ELSEWHERE.match(said, end)
     if not (border["sign"] or border["link"] or border["asking"]):
         return anywhere is not None and _INDIRECT.search(said, max(0, start - _NEAR), start) is None
-    if "?" not in said and _ALWAYS.search(said, end):
+    if "?" not in said and _ALWAYS.search(said, end, end + _FAR):
         return False
     if anywhere or _AT_BORDER.match(said, end):
         return True
