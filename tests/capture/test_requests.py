@@ -150,6 +150,7 @@ def test_an_order_changes_what_was_so_and_is_no_question():
         ("me regalaron un Pixel 8 por el cumple", ", cómo paso los contactos sin google?"),
         ("Ma fille fait du judo le samedi", ", comment laver un kimono ?"),
         ("La gata pesa seis kilos", ", ¿cuánto antiparasitario le doy?"),
+        ("Je déteste courir", ", quel autre sport me conseillerais-tu ?"),
         ("Ich heize mit dem Kachelofen", ", wieviel Raummeter brauch ich im Winter?"),
         ("The wee one's allergic to penicillin", ", what goes on a nursery form?"),
     ],

@@ -17,7 +17,7 @@ from threadkeep.memories.codec import SUMMARIES
 from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.search.conversations import LABEL
 from threadkeep.text.claims import change_in
-from threadkeep.text.facts import is_filler, is_small_talk
+from threadkeep.text.facts import has_own_words, is_filler, is_small_talk
 from threadkeep.text.requests import asks_from, is_question, told_in
 from threadkeep.text.semantics import gist_of
 from threadkeep.text.sentences import labelled_line
@@ -187,7 +187,7 @@ def _says_something(part: str) -> bool:
     """Return whether *part* of a sentence names a person or a thing, or has a few words that carry a meaning."""
     if is_small_talk(part):
         return False
-    return not is_filler(part) or len(set(gist_of(part).words) - _FUNCTION_WORDS) >= _LEAST_WORDS
+    return not is_filler(part) or has_own_words(part) or len(set(gist_of(part).words) - _FUNCTION_WORDS) >= _LEAST_WORDS
 
 
 def _without_filler(passage: str, query: Query) -> str:

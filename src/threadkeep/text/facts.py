@@ -210,6 +210,11 @@ def is_small_talk(sentence: str) -> bool:
     return _SMALL_TALK.issuperset(re.findall(r"[^\W\d_]+(?:'\w+)?|\d+", straight(sentence).casefold()))
 
 
+def has_own_words(sentence: str) -> bool:
+    """Return whether *sentence* has a word of the first person, in six languages."""
+    return _OWN_WORDS.search(straight(sentence)) is not None
+
+
 _MOST_FILLER_WORDS: Final = 7
 
 
