@@ -220,6 +220,19 @@ class TestSentences:
         said = 'I watched "The Lord of the Rings" last night.'
         assert sentences(said) == [said]
 
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "I always close it as 'Old Stan from number 9', people expect that.",
+            'We end our letters with "Warm regards from all at the mill".',
+            "Je signe mes lettres « Le vieux marin du port de Brest ».",
+        ],
+    )
+    def test_how_the_user_signs_is_kept(self, said: str):
+        """In its quotation marks; what others say in them is not."""
+        assert sentences(said) == [said]
+        assert "Stan" not in sentences("She told me 'Old Stan from number 9 is gone', believe it.")[0]
+
     def test_own_words_after_fenced_code_are_kept(self):
         """A fence ends what was announced."""
         found = sentences("Here's my code:\n```\nx = 1\n```\nI use Flask with three workers.")

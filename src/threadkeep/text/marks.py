@@ -204,7 +204,8 @@ def without_quotations(text: str) -> str:
         if end is None or (opening == '"' and _is_in_word(text, end + 1)):
             continue
         quoted = text[begin : end + 1]
-        kept += [text[start:begin], quoted if _is_short(quoted) or _is_title(quoted) else QUOTATION]
+        mentioned = _is_short(quoted) or _is_title(quoted) or _is_signature(quoted, text[max(0, begin - _NEAR) : begin])
+        kept += [text[start:begin], quoted if mentioned else QUOTATION]
         start = end + 1
     return "".join([*kept, text[start:]])
 
@@ -228,6 +229,18 @@ def _is_in_word(text: str, place: int) -> bool:
 
 def _is_short(quoted: str) -> bool:
     return len(quoted.split()) <= _SHORT_WORDS
+
+
+_NEAR: Final = 80
+_SIGNATURE_WORDS: Final = 8
+_SIGNS: Final = re.compile(
+    r"(?i)\b(?:(?:I|we)\b[^.!?\n]{0,20}\b(?:sign|close|end|finish|begin|start|open|greet)|unterschreibe|unterzeichne|signe|firmo|assino)\b[^.!?\n]{0,40}$"
+)
+
+
+def _is_signature(quoted: str, before: str) -> bool:
+    """Whether the user tells how they sign, begin or end what they write: I close it as "Old Stan from number 9"."""
+    return len(_WORD.findall(quoted)) <= _SIGNATURE_WORDS and _SIGNS.search(before) is not None
 
 
 def _is_title(quoted: str) -> bool:
