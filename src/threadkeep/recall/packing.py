@@ -21,7 +21,7 @@ from threadkeep.text.facts import has_own_words, is_filler, is_small_talk
 from threadkeep.text.requests import asks_from, is_question, told_in
 from threadkeep.text.semantics import gist_of
 from threadkeep.text.sentences import labelled_line
-from threadkeep.text.tokenizing import FUNCTION_WORDS, tokenise
+from threadkeep.text.tokenizing import EVERY_FUNCTION_WORD, tokenise
 
 if TYPE_CHECKING:
     from threadkeep.ids import TurnId
@@ -180,14 +180,17 @@ def _stated_parts(passage: str) -> list[tuple[str, str]]:
 
 
 _LEAST_WORDS: Final = 3
-_FUNCTION_WORDS: Final = frozenset[str]().union(*FUNCTION_WORDS.values())
 
 
 def _says_something(part: str) -> bool:
     """Return whether *part* of a sentence names a person or a thing, or has a few words that carry a meaning."""
     if is_small_talk(part):
         return False
-    return not is_filler(part) or has_own_words(part) or len(set(gist_of(part).words) - _FUNCTION_WORDS) >= _LEAST_WORDS
+    return (
+        not is_filler(part)
+        or has_own_words(part)
+        or len(set(gist_of(part).words) - EVERY_FUNCTION_WORD) >= _LEAST_WORDS
+    )
 
 
 def _without_filler(passage: str, query: Query) -> str:

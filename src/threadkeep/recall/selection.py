@@ -24,7 +24,7 @@ from threadkeep.search.scoring import standardised
 from threadkeep.text.facts import is_filler, only_asks
 from threadkeep.text.quoted import END, HEADING
 from threadkeep.text.semantics import gist_of
-from threadkeep.text.tokenizing import FUNCTION_WORDS
+from threadkeep.text.tokenizing import EVERY_FUNCTION_WORD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -470,7 +470,7 @@ class _Offer:
     @cached_property
     def _asked(self) -> frozenset[str]:
         """The words of the question that carry its meaning."""
-        return frozenset(gist_of(self._request.query.text).words) - _FUNCTION_WORDS
+        return frozenset(gist_of(self._request.query.text).words) - EVERY_FUNCTION_WORD
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
@@ -532,8 +532,6 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
             statements.fill(slot, memory)
     return [place for place, slot in enumerate(slots) if statements.filled.get(slot) in query.slots]
 
-
-_FUNCTION_WORDS: Final = frozenset[str]().union(*FUNCTION_WORDS.values())
 
 _ADDED: Final = 3
 """So many words of a sentence that no fact of its turn holds make its passage worth a line beside the facts."""

@@ -178,6 +178,7 @@ FUNCTION_WORDS: Final[Mapping[Language, frozenset[str]]] = {
     **{language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()},
 }
 """Words of each language that say nothing about what a text is about, and much about which language it is in."""
+EVERY_FUNCTION_WORD: Final = frozenset[str]().union(*FUNCTION_WORDS.values())
 
 _OF_SCRIPT: Final[tuple[Language, ...]] = ("arabic", "russian")
 _ENGLISH_TOO: Final = frozenset(
