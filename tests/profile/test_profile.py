@@ -13,6 +13,7 @@ from threadkeep.client import Threadkeep
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, OwnerMismatchError, SlotNotFoundError
 from threadkeep.memories.models import Source
 from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.profile.matching import acts_for_user
 from threadkeep.recall.profile.schema import ProfileSlot
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
@@ -218,6 +219,21 @@ class TestSet:
         with pytest.raises(MemoryNotFoundError, match="'diet'"):
             await tk.profile.set("diet", "vegan", memory_id="unknown")
         assert await tk.memories.list() == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_for_user"),
+    [
+        (BOOK, True),
+        ("Explícame qué es la fotosíntesis en tres frases.", False),
+        ("me explica a diferença entre mitose e meiose", False),
+        ("Résume l'histoire de la Révolution française en dix lignes.", False),
+        ("Escribe una función en JavaScript que invierta una cadena.", False),
+        ("Turn this into passive voice: The committee met.", False),
+    ],
+)
+def test_a_task_that_is_the_same_for_anyone_is_not_on_the_users_behalf(request_: str, *, is_for_user: bool) -> None:
+    assert acts_for_user(request_) is is_for_user
 
 
 class TestBlock:

@@ -53,11 +53,11 @@ _ADVICE: Final = re.compile(
 
 _GENERAL: Final = re.compile(
     r"""(?ix)^(?:explain|define|translate|convert|calculate|compute|solve|prove|derive|list|name|count|spell|sort|multiply|divide|add\ up|compare|contrast|describe|rewrite|reword|rephrase|paraphrase|correct|proof-?read|shorten|simplify|integrate|differentiate|imagine|pretend|guess|recite|rhyme|teach\ me|tell\ (?:me|us)|show\ (?:me|us)|give\ (?:me|us)|summari[sz]e\ (?:the\ (?:plot|story|book|film|movie|novel|history)|\w+\ in)
-        |check\ (?:whether|if)|thank|thanks
+        |check\ (?:whether|if)|turn\ (?:this|that|it)\ into|whats\ the|thank|thanks
         |conjug\w+|konjugier\w*|erklär\w*|übersetz\w*|berechne|nenne?|löse|beschreib\w*|vergleich\w*|erzähl\w*
-        |expli\w+|tradui\w*|calcule\w*|décri\w*|compare\w*|raconte\w*|défini\w*|traduc\w*|calcula\w*|describe\w*|descrev\w*|traduz\w*|define\w*|cuenta\w*|conta\w*|resolv\w*|resuelv\w*)\b(?!.{0,80}\b(?:before|to|for)\ (?:i|me|my|us|our)\b)
+        |(?:me\ )?expl[ií]\w+|spieg\w+|r[ée]sum\w+|riassum\w+|tradui\w*|calcule\w*|décri\w*|compare\w*|raconte\w*|défini\w*|traduc\w*|calcula\w*|describe\w*|descrev\w*|traduz\w*|define\w*|cuenta\w*|conta\w*|resolv\w*|resuelv\w*)\b(?!.{0,80}\b(?:before|to|for)\ (?:i|me|my|us|our)\b)
     | \b(?:poems?|haikus?|limericks?|sonnets?|lyrics|songs?|jokes?|riddles?|stor(?:y|ies)|novel|slogan|mnemonic|synonyms?|rhymes?|fictional|fictitious|imaginary|made-up|generic|placeholder|dummy|regex|regular\ expression|haiku|gedichte?|witze?|poèmes?|synonym\w*|sin[óôo]nimos?|blagues?|poemas?|chistes?|piadas?)\b
-    | \ba\ (?:function|for\ loop|one-liner|word|commit\ message|random\ \w+)\b"""
+    | \b(?:eine\ funktion|une\ fonction|una\ función|uma\ função|una\ funzione)\b | \ba\ (?:function|for\ loop|one-liner|word|commit\ message|random\ \w+)\b"""
 )
 """A task that is the same for anyone: about the world, about the text it brings, or invented."""
 
