@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -66,6 +67,34 @@ class PairWeigher(nn.Module):
             for part, matrix in (("weight", layer.weight), ("bias", layer.bias))
         }
         return matrices_of(self.layers) | of_head
+
+
+class Descent:
+    """Takes the steps of a training, or of a part of it.
+
+    Args:
+        network: What learns.
+        learning_rate: At the beginning; it falls to a twentieth.
+        steps: How many there are.
+    """
+
+    def __init__(self, network: PairWeigher, learning_rate: float, steps: int) -> None:
+        self._parameters = [each for each in network.parameters() if each.requires_grad]
+        self._optimizer = torch.optim.AdamW(self._parameters, lr=learning_rate, weight_decay=0.01)
+        self._learning_rate = learning_rate
+        self._steps = steps
+        self._began = time.perf_counter()
+
+    def take(self, step: int, loss: Tensor) -> None:
+        """Let the network learn from *loss*, and say how far it is."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate * min(1.0, (step + 1) / 50) * (1 - 0.95 * step / self._steps)
+        self._optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        self._optimizer.step()
+        seconds = time.perf_counter() - self._began
+        print(f"{step + 1} of {self._steps}: {loss.item():.3f}, {seconds:.0f} s", flush=True)
 
 
 def endlessly(some: Sequence[T], rng: random.Random) -> Iterator[T]:

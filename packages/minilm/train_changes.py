@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from minilm_adapter import CHANGES_PATH
-from pair_weigher import PairWeigher, endlessly
+from pair_weigher import Descent, PairWeigher, endlessly
 from train_adapter import read_json, vectors
 
 CHANGES_AT_ONCE = 12
@@ -117,10 +116,8 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
     texts = [text for person in examples.people for text in person]
     changes, close, together = (endlessly(some, rng) for some in examples[:3])
     apart = endlessly(_alike(network, examples.people), rng)
-    parameters = [each for each in network.parameters() if each.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.01)
     steps = EPOCHS * len(examples.changes) // CHANGES_AT_ONCE
-    began = time.perf_counter()
+    descent = Descent(network, LEARNING_RATE, steps)
     for step in range(steps):
         groups = [next(changes) for _ in range(CHANGES_AT_ONCE)]
         true = [next(close) for _ in range(CLOSE_AT_ONCE)] + [next(together) for _ in range(TOGETHER_AT_ONCE)]
@@ -129,13 +126,7 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
         weights = network.weights([pair for group in groups for pair in group] + true)
         of_changes = torch.stack([each.max() for each in weights[: -len(true)].split([*map(len, groups)])])
         loss = functional.softplus(-of_changes).mean() + UNCHANGED * functional.softplus(weights[-len(true) :]).mean()
-        for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 50) * (1 - 0.95 * step / steps)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        print(f"{step + 1} of {steps}: {loss.item():.3f}, {time.perf_counter() - began:.0f} s", flush=True)
+        descent.take(step, loss)
     return network.matrices()
 
 

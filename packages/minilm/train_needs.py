@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from minilm_adapter import NEEDS_PATH
-from pair_weigher import PairWeigher, endlessly
+from pair_weigher import Descent, PairWeigher, endlessly
 from train_adapter import read_json, read_pairs, read_unrelated, vectors
 
 
@@ -146,24 +145,15 @@ def train(data: Path, folder: Path) -> dict[str, Tensor]:
     rng = random.Random(0)  # noqa: S311 - the order is the same in each run
     network = PairWeigher(folder)
     batches = Batches(network, read_examples(data), rng)
-    parameters = [each for each in network.parameters() if each.requires_grad]
     network.train()
-    began = time.perf_counter()
     for steps, learning_rate, world in ROUNDS:
-        optimizer = torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.01)
+        descent = Descent(network, learning_rate, steps)
         for step in range(steps):
             pairs, is_needed, costs = zip(*batches.draw(world), strict=True)
             errors = functional.binary_cross_entropy_with_logits(
                 network.weights(pairs), torch.tensor(is_needed), reduction="none"
             )
-            loss = (errors * torch.tensor(costs)).sum() / NEEDED_AT_ONCE
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate * min(1.0, (step + 1) / 50) * (1 - 0.95 * step / steps)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
-            print(f"{step + 1} of {steps}: {loss.item():.3f}, {time.perf_counter() - began:.0f} s", flush=True)
+            descent.take(step, (errors * torch.tensor(costs)).sum() / NEEDED_AT_ONCE)
     return network.matrices()
 
 
