@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import threadkeep
 from tests.recall.test_currency import cosines, told
 from threadkeep.identity import Owner
 from threadkeep.models.base import StatementPair
+from threadkeep.models.pairs import PairModel
 from threadkeep.recall.currency import MOST_READ, Outdated, find_earlier, find_outdated
 from threadkeep.settings import Settings
 
@@ -134,15 +136,7 @@ class TestRecall:
         async with threadkeep.open("memory://", settings=settings) as tk:
             await tell(tk)
             await tk.recall("", owner=Owner("ana"))  # loads the models
-            model = tk._app.services.recalls._pair_models.changes
-            assert model is not None
-            weigh = model.weigh
-
-            async def late(pairs):
-                await asyncio.sleep(3)
-                return await weigh(pairs)
-
-            monkeypatch.setattr(model, "weigh", late)
+            delay(tk._app.services.recalls._pair_models.changes, monkeypatch)
 
             recalled = await tk.recall(QUESTION, owner=Owner("ana"))
 
@@ -161,6 +155,18 @@ class TestRecall:
             proposals = await tk.proposals.list(owner=Owner("ana"))
         assert len(asked) == 1
         assert [(one.action, one.text) for one in proposals] == [("supersede", "We're on Buildkite for all pipelines.")]
+
+
+def delay(model: PairModel | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let *model* read three seconds later than it is asked to."""
+    assert model is not None
+    weigh = model.weigh
+
+    async def late(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        await asyncio.sleep(3)
+        return await weigh(pairs)
+
+    monkeypatch.setattr(model, "weigh", late)
 
 
 async def tell(tk: threadkeep.Threadkeep, *texts: str) -> None:

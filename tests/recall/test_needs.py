@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import threadkeep
-from tests.recall.test_changes import tell
+from tests.recall.test_changes import delay, tell
 from threadkeep.identity import Owner
 from threadkeep.models.base import NeedPair, StatementPair
 from threadkeep.models.pairs import PairModel
@@ -73,15 +72,7 @@ class TestRecall:
             assert proposal is not None
             await tk.scopes.approve(team, proposal.proposal_id, owner="carl")
             await tk.recall("", owner=Owner("ana"))  # loads the models
-            model = tk._app.services.recalls._pair_models.needs
-            assert model is not None
-            weigh = model.weigh
-
-            async def late(pairs):
-                await asyncio.sleep(3)
-                return await weigh(pairs)
-
-            monkeypatch.setattr(model, "weigh", late)
+            delay(tk._app.services.recalls._pair_models.needs, monkeypatch)
 
             recalled = await tk.recall(REQUEST, owner=Owner("ana"), read_scopes=[team])
 
