@@ -346,10 +346,10 @@ def _paragraphs(text: str) -> list[str]:
             head, colon, _ = body.partition(":")
             introduced = bool(_INTRODUCES.search(head + colon)) and not _is_foreign(head, head)
             continue
-        bullet = _BULLET.match(line)
-        body = line[bullet.end() :].strip() if bullet else body
+        item = _without_bullet(line)
+        bulleted, body = item != body, item
         with_next = unended + 1 + len(body.partition(" ")[0])
-        goes_on = bool(unended) and with_next > width and not bullet and body[:1].islower()
+        goes_on = bool(unended) and with_next > width and not bulleted and body[:1].islower()
         unended = _unended(line.rstrip())
         if goes_on and len(found[-1]) > _PASTED_PARAGRAPH:  # it is left out anyway, so it is not read again
             _, introduced = _split_introduced(body)
