@@ -244,11 +244,11 @@ class TestEpisode:
         ],
     )
     def test_a_text_at_hand_is_left_out(self, text: str):
-        """Only what the user tells to be put into a text is kept."""
+        """Only a text that the user dictates is kept."""
         assert "Rome" not in "".join(episodes(turn_of(("user", text))))
 
     async def test_a_line_that_may_be_anothers_is_no_fact_of_the_users(self):
-        """It is found as what was asked, whoever speaks in it."""
+        """Recall finds it as an earlier request."""
         async with threadkeep.open("memory://") as tk:
             await tk.capture(
                 [HumanMessage("Knives: I swear by carbon steel.", id="1"), AIMessage("Noted.", id="2")],

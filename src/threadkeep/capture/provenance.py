@@ -197,7 +197,7 @@ def unattributed_line(text: str) -> str:
 
 
 def why_nothing(messages: Sequence[Message]) -> str | None:
-    """Return why nothing is kept of *messages* where one of the user's has no own sentence; ``None``: it has."""
+    """Return why a message of the user's has no own sentence; ``None``: each of *messages* has one, or says nothing."""
     lost = (one.text for one in messages if one.role == "user" and not own_sentences(one.text))
     text = next((text for text in lost if any(map(str.isalnum, text))), None)
     return None if text is None else "secret" if MARK in redact(text) else NOT_OWN

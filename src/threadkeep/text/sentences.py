@@ -98,12 +98,13 @@ _DICTATES: Final = re.compile(
     r"""(?ix)(?:(?:please|pls|kindly|now|also|ok|so|and|can\ you|could\ you|help\ me)[, ]+){0,3}
     (?:(?:write|draft|compose|create|generate|make|send|text|message|e-?mail|find)\ |(?:I|we)(?:['’]ve|\ have|['’]d|\ had)?\ (?:just\ |already\ |also\ |finally\ )?(?:told|said|sent|wrote|answered|texted|promised|asked)\ |[^:]{1,120}\ please\s?:|[^:]{1,120},\ please\s?:)"""
 )
+"""How a user begins to dictate a text, or tells what they said: ``Write my bio: …``, ``I told my boss yes: …``"""
 _OF_A_TEXT: Final = re.compile(
     r"""(?ix)\b(?:this|these|that|it|following|below|above|attached|here|from|by|of\ (?:his|her|their)|(?:says?|said|wrote|told|asked)(?=\ (?:me|us)\b)|repl(?:y|ies|ied)|respon\w+|answer|translat\w+|summar\w+|review\w*|comment\w*|feedback|re(?:write|word|phrase)\w*|para(?:phrase|graph)\w*
     |proof-?read|improve|edit|correct|polish|shorten|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue|read|mean|means
     |poems?|story|stories|song|lyrics|novel|scene|dialogue|joke|speech|essay|script|code|sentences?|example|quotes?|lines?|words?|prompt|function|query|logs?|transcript|chat|conversation|article|document|paper)\b"""
 )
-"""How users begin who tell what is to be put into a text, or what they told; and what is rather about a text at hand."""
+"""With such a word, the text behind the colon is rather one that another author wrote: ``Write a reply to this: …``"""
 _NOTE_WORDS: Final = 8
 _DIGIT: Final = re.compile(r"\d")
 _LEAST_FORM: Final = 3
@@ -384,7 +385,7 @@ def labelled_line(text: str) -> str:
     """Return *text* if it is one short line that a name and a colon lead, so that it has no own sentence; else nothing.
 
     ``Knives: I swear by carbon steel.`` may be a line of a conversation, or a note of the user's. What is announced as
-    a text is left out, but for what the user tells to be put into one: ``Draft an invoice: three hours at 78.``
+    a text is left out, unless the user dictates it: ``Draft an invoice: three hours at 78.``
     """
     line = text.strip()
     if len(line) > _LONGEST_LINE or "\n" in line or _is_foreign(line, line):
