@@ -22,19 +22,7 @@ FILES = ("tests/web/test_details.py", "tests/web/test_wheel.py")
 def test_a_missing_browser_is_one_skip_or_a_failure(tmp_path: Path, variables: dict[str, str], outcome: str):
     environment = {name: value for name, value in os.environ.items() if name != "CI" and "PYTEST" not in name}
     environment |= {"PATH": str(tmp_path), **variables}
-    command = [
-        "-m",
-        "pytest",
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-        "-q",
-        "-x",
-        "-r",
-        "fEs",
-        "-p",
-        "no:cacheprovider",
-        *FILES,
-    ]
+    command = ["-m", "pytest", "-W", IMPORTED, "-q", "-x", "-r", "fEs", "-p", "no:cacheprovider", *FILES]
     run = run_python(*command, cwd=ROOT, env=environment)
     assert "There is no Chromium" in run.stdout
     assert run.stdout.count(outcome) == 1
