@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 import threadkeep
 from tests.recall.test_currency import cosines, told
 from threadkeep.identity import Owner
+from threadkeep.ids import TurnId
+from threadkeep.memories.models import Memory
 from threadkeep.models.base import StatementPair
 from threadkeep.models.pairs import PairModel
 from threadkeep.recall.currency import MOST_READ, Outdated, find_earlier, find_outdated
@@ -25,6 +29,14 @@ LEFT_OUT = (
     '(InvalidProtobuf); run: pip install "threadkeep[local]"); 1 times so far'
 )
 QUESTION = "Which team do I coach?"
+
+
+def asked(text: str, *, days: int = 3) -> list[Memory]:
+    """Make an episode of a request, so many days after the first statement."""
+    (memory,) = told(f"Asked: {text}")
+    at = memory.created_at + timedelta(days=days)
+    source = replace(memory.sources[0], turn_id=TurnId("asked"), at=at)
+    return [replace(memory, kind="episodic", sources=(source,), created_at=at)]
 
 
 class TestFindEarlier:
@@ -69,6 +81,84 @@ class TestFindEarlier:
         find_earlier(told(*texts), cosines(9, 0.45), weigh=asked.append)
 
         assert len(asked) == MOST_READ
+
+
+class TestRequest:
+    """What a request says of the user is not certain."""
+
+    OLDER, NEWER = "My phone is a Pixel 6.", "How do I take a screenshot on the iPhone that my brother passed on to me?"
+
+    def test_a_request_casts_doubt_on_a_statement(self):
+        """However sure the model is."""
+        memories, alike = [*told(self.OLDER), *asked(self.NEWER)], cosines(2, 0.45)
+
+        assert find_outdated(memories, alike, weigh=lambda _pair: 9.0) == Outdated({}, {0: 1})
+        assert find_outdated(memories, cosines(2, 0.2), weigh=lambda _pair: -12.0) == Outdated({}, {})
+
+    def test_a_statement_casts_doubt_on_a_request(self):
+        memories = [*asked("How do I free space on my Pixel 6?", days=-3), *told("My iPhone arrived.")]
+
+        assert find_outdated(memories, cosines(2, 0.45), weigh=lambda _pair: 9.0) == Outdated({}, {0: 1})
+
+    @pytest.mark.parametrize("text", ["Asked: Anna: my phone is an iPhone, isn't it?", "Anna: my phone is an iPhone."])
+    def test_a_conversation_changes_nothing(self, text: str):
+        """Another person speaks in it."""
+        (line,) = asked("")
+        memories = [*told(self.OLDER), replace(line, text=text)]
+
+        assert find_outdated(memories, cosines(2, 0.45), weigh=lambda _pair: 9.0) == Outdated({}, {})
+
+    def test_two_questions_tell_nothing_of_each_other(self):
+        memories = [*asked("What is my cat called?", days=-3), *asked("What is my dog called?")]
+        memories[0] = replace(memories[0], sources=(replace(memories[0].sources[0], turn_id=TurnId("other")),))
+
+        assert find_outdated(memories, cosines(2, 0.8), weigh=lambda _pair: 9.0) == Outdated({}, {})
+
+    def test_the_model_reads_only_what_the_words_put_in_doubt(self):
+        """There are many requests, and a pair takes milliseconds."""
+        read: list[StatementPair] = []
+        memories = [*told("I live in Lisbon."), *asked("What is the weather going to be like?")]
+
+        find_outdated(memories, cosines(2, 0.3), weigh=read.append)
+
+        assert read == []
+
+    def test_it_neither_ends_what_was_nor_tells_another_age(self):
+        """Rules about endings and ages ask no model."""
+        dog = [*told("We have a dog called Bella."), *asked("Our dog died. What do we tell the kids?")]
+        age = [*told("My son Ben is 6."), *asked("My son Ben is 7. Which bike fits him?")]
+
+        assert find_outdated(dog, cosines(2, 0.2), weigh=lambda _pair: -12.0).replaced == {}
+        assert find_outdated(age, cosines(2, 0.2), weigh=lambda _pair: -12.0).replaced == {}
+
+
+class TestRivals:
+    """Two statements that replace the same one."""
+
+    TEXTS = (
+        "We're going to Crete in September.",
+        "The flights were too expensive, it will be Malta.",
+        "The hotel in Madeira has confirmed our week in September.",
+    )
+
+    def test_the_earlier_one_is_in_doubt(self):
+        """Though nothing else speaks for it."""
+        first, second, third = self.TEXTS
+        weights = {StatementPair(second, first): 6.0, StatementPair(third, first): 6.0}
+
+        found = find_outdated(told(*self.TEXTS), cosines(3, 0.45), weigh=lambda pair: weights.get(pair, -12.0))
+
+        assert found == Outdated({0: 2}, {1: 2})
+
+    def test_statements_of_one_turn_are_none(self):
+        first, second, third = self.TEXTS
+        weights = {StatementPair(second, first): 6.0, StatementPair(third, first): 6.0}
+        memories = told(*self.TEXTS)
+        memories[2] = replace(memories[2], sources=memories[1].sources)
+
+        found = find_outdated(memories, cosines(3, 0.45), weigh=lambda pair: weights.get(pair, -12.0))
+
+        assert found.doubtful == {}
 
 
 @pytest.mark.model

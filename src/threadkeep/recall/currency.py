@@ -21,7 +21,7 @@ import numpy as np
 
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.models.base import StatementPair
-from threadkeep.recall.packing import statement_in, tells
+from threadkeep.recall.packing import Tells, statement_in, what_tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
 from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, returns
@@ -164,7 +164,7 @@ Source:
     Of the pairs that are marked, 99 % lack less; a fifth of all pairs do.
 """
 LEFT_OPEN: Final = 3.0
-"""A pair that lacks no more is read by the model."""
+"""A pair of statements that lacks no more is read by the model; one with a request only where words put it in doubt."""
 MOST_READ: Final = 8
 """So many pairs of a block are read at most, the likeliest: a pair takes about three milliseconds, once."""
 UNDECIDED: Final = -6.0
@@ -235,20 +235,25 @@ def find_outdated(
     pairs = pairs_of(said, alike, strength)
     replaced: dict[int, set[int]] = {}  # by the newer's number, what it replaces and what that had
     found: dict[int, int] = {}
+    unsure: dict[int, set[int]] = {}  # what it may replace
     doubtful: dict[int, int] = {}
     for newer, likely in groupby(
         _likely(said, pairs, weigh, several=asks_for_several(question), more=more), key=_newer_of
     ):
         margins = dict(map(_margin_of, likely))
-        outdated = _chain(margins, replaced)
-        if returns(_text_of(said[newer])):
-            outdated |= _interrupted(margins, pairs.numbers[_COSINE, newer])
-        if outdated:
+        of_request = {older: one for older, one in margins.items() if said[newer].asked or said[older].asked}
+        certain = {older: one for older, one in margins.items() if older not in of_request}
+        if outdated := _outdated(said[newer], certain, replaced, pairs.numbers[_COSINE, newer]):
             replaced[newer] = outdated
-            for older in outdated:
-                found[older] = newer
-        elif margins[nearest := _nearest(margins)] >= -IN_DOUBT:
-            doubtful[nearest] = newer
+            found |= dict.fromkeys(outdated, newer)
+        unsure[newer] = {
+            nearest
+            for doubted in (of_request, {} if outdated else certain)
+            if doubted and doubted[nearest := _nearest(doubted)] >= -IN_DOUBT
+        }
+        doubtful |= dict.fromkeys(unsure[newer], newer)
+    if len(unsure) > 1:
+        doubtful |= _rivals(said, replaced, unsure)
     if any(map(ending_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _over(said, pairs).items()}
     if any(map(ages_in, map(_text_of, said))):
@@ -267,13 +272,43 @@ def _nearest(margins: Mapping[int, float]) -> int:
     return max(margins, key=margins.__getitem__)
 
 
+def _outdated(
+    newer: DatedStatement,
+    margins: Mapping[int, float],
+    replaced: Mapping[int, set[int]],
+    cosines: NDArray[np.float64],
+) -> set[int]:
+    """Return what a statement most likely replaces, what that had *replaced* before, and what it returns from."""
+    chain = _chain(margins, replaced)
+    return chain | _interrupted(margins, cosines) if returns(newer.text) else chain
+
+
 def _chain(margins: Mapping[int, float], replaced: Mapping[int, set[int]]) -> set[int]:
     """Return what a statement most likely replaces, and what that had *replaced* before."""
-    nearest = _nearest(margins)
-    if margins[nearest] < 0:
+    if not margins or margins[nearest := _nearest(margins)] < 0:
         return set()
     chain = {*replaced.get(nearest, ()), *(one for one, before in replaced.items() if nearest in before)}
     return {nearest, *(older for older in chain if margins.get(older, -math.inf) >= -LESS_IN_A_CHAIN)}
+
+
+def _rivals(
+    said: Sequence[DatedStatement], replaced: Mapping[int, set[int]], unsure: Mapping[int, set[int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the older and the newer of two statements that replace the same one, and at least one of both surely.
+
+    ``We chose Malta instead.`` and ``The hotel in Madeira has confirmed.`` replace ``We're going to Crete.``, so the
+    trip to Malta is in doubt, whatever it has in common with the other.
+    """
+    claims: dict[int, list[int]] = defaultdict(list)
+    for newer in sorted({*replaced, *unsure}):
+        for older in {*replaced.get(newer, ()), *unsure.get(newer, ())}:
+            claims[older].append(newer)
+    for older, newer_ones in claims.items():
+        for one, other in combinations(newer_ones, 2):
+            surely = any(older in replaced.get(each, ()) for each in (one, other))
+            may_rival = said[one].turns.isdisjoint(said[other].turns) and not said[one].whole
+            if surely and may_rival and _weight_of_words(said[other].text, said[one].text) > -math.inf:
+                yield one, other
 
 
 def _interrupted(margins: Mapping[int, float], cosines: NDArray[np.float64]) -> set[int]:
@@ -297,14 +332,14 @@ def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
     """
     over: dict[int, int] = {}
     for newer, one in enumerate(said):
-        ending = ending_in(one.text)
+        ending = None if one.asked else ending_in(one.text)
         if ending is None or (ending.what == "partner" and any(map(is_reunited, map(_text_of, said[newer:])))):
             continue
         older = [
             number
             for number, other in enumerate(said[:newer])
             if pairs.shown[number]
-            and not other.whole
+            and not (other.whole or other.asked)
             and one.turns.isdisjoint(other.turns)
             and is_over(other.text, ending)
         ]
@@ -317,7 +352,7 @@ def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
 
 def _grown(said: Sequence[DatedStatement], pairs: Pairs) -> Iterator[tuple[int, int]]:
     """Yield the older and the newer of the statements of which the newer tells another age of the same one."""
-    tell_ages = [number for number, one in enumerate(said) if ages_in(one.text) and not one.whole]
+    tell_ages = [number for number, one in enumerate(said) if ages_in(one.text) and not (one.whole or one.asked)]
     for older, newer in combinations(tell_ages, 2):
         may_end = pairs.shown[older] and said[older].turns.isdisjoint(said[newer].turns)
         if may_end and is_older_now(said[newer].text, said[older].text):
@@ -361,7 +396,11 @@ def _read_by_model(
     said: Sequence[DatedStatement], margins: Margins, weigh: Weigh
 ) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield the pairs that the model reads, the likeliest, with their new margins."""
-    left_open = [pair for pair, margin in margins.items() if margin >= -LEFT_OPEN]
+    left_open = [
+        (newer, older)
+        for (newer, older), margin in margins.items()
+        if margin >= -(IN_DOUBT if said[newer].asked or said[older].asked else LEFT_OPEN)
+    ]
     for newer, older in nlargest(MOST_READ, left_open, key=margins.__getitem__):
         if (weight := weigh(StatementPair(said[newer].text, said[older].text))) is not None:
             beyond = min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
@@ -435,6 +474,8 @@ def _apart(said: Sequence[DatedStatement]) -> NDArray[np.bool_]:
     """Return which statements are from other turns than which that can be replaced, shape ``(n, n)``."""
     apart = ~np.eye(len(said), dtype=np.bool_)
     apart[:, [one.whole for one in said]] = False
+    questions = [one.tells == "question" for one in said]
+    apart[np.ix_(questions, questions)] = False
     of_turn: dict[TurnId, list[int]] = defaultdict(list)
     for number, one in enumerate(said):
         for turn in one.turns:
@@ -455,6 +496,8 @@ class DatedStatement:
         turns: The turns that it is from.
         place: Of the memory that says just that.
         places: That one, and those of the memories that hold it.
+        tells: What it is. What a request or a question says of the user is not certain: it never replaces a
+            statement, and is never replaced; either may only be in doubt. Two questions tell nothing of each other.
         whole: Whether it is a passage that holds another statement, which is replaced in its stead.
     """
 
@@ -463,7 +506,13 @@ class DatedStatement:
     turns: frozenset[TurnId]
     place: int
     places: list[int]
+    tells: Tells
     whole: bool = False
+
+    @property
+    def asked(self) -> bool:
+        """Whether it is no statement."""
+        return self.tells != "statement"
 
 
 _compared: Final = lru_cache(maxsize=4096)(normalised)
@@ -474,12 +523,15 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
     """Return what *memories* state, oldest first, and what two of one turn state once."""
     by_turn: dict[frozenset[TurnId | None], dict[str, DatedStatement]] = defaultdict(dict)
     for place, memory in enumerate(memories):
-        if memory is None or (memory.kind == "episodic" and not tells(memory.text)):
+        if memory is None:
+            continue
+        tells = what_tells(memory.text) if memory.kind == "episodic" else "statement"
+        if tells is None:
             continue
         text = memory.text.removeprefix(SAID).removeprefix(ASKED)
         turns = frozenset(map(_turn_of, memory.sources)) - {None}
         at = (memory.sources[-1].at if memory.sources else None) or memory.created_at
-        new = DatedStatement(at, statement_in(text), turns, place, [])
+        new = DatedStatement(at, statement_in(text) if tells == "statement" else text, turns, place, [], tells)
         known = by_turn[turns].setdefault(_compared(text), new)
         known.places.append(place)
     for turns, by_text in by_turn.items():

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import compress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Final, Literal, SupportsIndex, TypeAlias
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.codec import SUMMARIES
@@ -158,19 +158,25 @@ def statement_in(passage: str) -> str:
     return " ".join(part for _, part in _stated_parts(passage)) or passage
 
 
-@lru_cache(maxsize=4096)
-def tells(passage: str) -> bool:
-    """Return whether *passage*, an episode, changes what was so: it is no mere question, and no whole conversation.
+Tells: TypeAlias = Literal["statement", "request", "question"]
 
-    Beside a question, only the part before a request in its own sentence counts: whole sentences of what was asked are
-    another author's, or of a part that is played. A line that a name and a colon lead may be another author's, too.
+
+@lru_cache(maxsize=4096)
+def what_tells(passage: str) -> Tells | None:
+    """Return what *passage*, an episode, is: ``None`` for a conversation, in which others speak.
+
+    A ``statement`` changes what was so. A ``request`` has sentences beside what it asks, but they may be another
+    author's, or of a part that is played: only what stands before a request in its own sentence is surely the user's.
+    A ``question`` has no such sentences.
     """
     if not passage.startswith(ASKED):
-        return passage.startswith(SAID)
+        return "statement" if passage.startswith(SAID) else None
     if labelled_line(passage.removeprefix(ASKED)):
-        return False
-    sentences = sentences_in(passage)
-    return not any(map(is_question, sentences)) or any(asks_from(one) for one, _ in _stated_parts(passage))
+        return None
+    sentences, parts = sentences_in(passage), _stated_parts(passage)
+    if not any(map(is_question, sentences)) or any(asks_from(one) for one, _ in parts):
+        return "statement"
+    return "request" if parts else "question"
 
 
 def _stated_parts(passage: str) -> list[tuple[str, str]]:
