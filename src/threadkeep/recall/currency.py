@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
-from itertools import combinations, groupby, permutations
-from operator import attrgetter, itemgetter, mul
+from itertools import combinations, permutations
+from operator import attrgetter, mul
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.models.base import StatementPair
-from threadkeep.recall.packing import Tells, statement_in, what_tells
+from threadkeep.recall.packing import statement_in, what_tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
 from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, returns
@@ -183,8 +183,6 @@ _USUAL_COSINE: Final = 0.2
 _turn_of: Final[Callable[[Source], TurnId | None]] = attrgetter("turn_id")
 _text_of: Final[Callable[[DatedStatement], str]] = attrgetter("text")
 _in_time: Final[Callable[[DatedStatement], tuple[datetime, int]]] = attrgetter("at", "place")
-_newer_of: Final[Callable[[tuple[int, int, float]], int]] = itemgetter(0)
-_margin_of: Final[Callable[[tuple[int, int, float]], tuple[int, float]]] = itemgetter(1, 2)
 
 
 class Outdated(NamedTuple):
@@ -233,33 +231,50 @@ def find_outdated(
     """
     said = statements(memories)
     pairs = pairs_of(said, alike, strength)
-    replaced: dict[int, set[int]] = {}  # by the newer's number, what it replaces and what that had
-    found: dict[int, int] = {}
-    unsure: dict[int, set[int]] = {}  # what it may replace
-    doubtful: dict[int, int] = {}
-    for newer, likely in groupby(
-        _likely(said, pairs, weigh, several=asks_for_several(question), more=more), key=_newer_of
-    ):
-        margins = dict(map(_margin_of, likely))
-        of_request = {older: one for older, one in margins.items() if said[newer].asked or said[older].asked}
-        certain = {older: one for older, one in margins.items() if older not in of_request}
-        if outdated := _outdated(said[newer], certain, replaced, pairs.numbers[_COSINE, newer]):
-            replaced[newer] = outdated
-            found |= dict.fromkeys(outdated, newer)
-        unsure[newer] = {
-            nearest
-            for doubted in (of_request, {} if outdated else certain)
-            if doubted and doubted[nearest := _nearest(doubted)] >= -IN_DOUBT
-        }
-        doubtful |= dict.fromkeys(unsure[newer], newer)
-    if len(unsure) > 1:
-        doubtful |= _rivals(said, replaced, unsure)
+    claims = _claims(said, pairs, _likely(said, pairs, weigh, several=asks_for_several(question), more=more))
+    found = _by_older(claims.replaced)
+    doubtful = _by_older(claims.unsure)
+    if len(claims.unsure) > 1:
+        doubtful.update(_rivals(said, claims))
     if any(map(ending_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _over(said, pairs).items()}
     if any(map(ages_in, map(_text_of, said))):
         found |= {older: max(newer, found.get(older, 0)) for older, newer in _grown(said, pairs)}
     sure = _places(said, found)
     return Outdated(sure, {place: by for place, by in _places(said, doubtful).items() if place not in sure})
+
+
+class _Claims(NamedTuple):
+    """What each newer statement makes untrue, by the numbers of the statements.
+
+    Attributes:
+        replaced: What it surely replaces, and what that had replaced.
+        unsure: What it may replace.
+    """
+
+    replaced: dict[int, set[int]]
+    unsure: dict[int, set[int]]
+
+
+def _claims(said: Sequence[DatedStatement], pairs: Pairs, likely: Iterable[tuple[int, int, float]]) -> _Claims:
+    """Return what the statements make untrue; *likely* has newer, older and the margin of pairs, newest last."""
+    by_newer: dict[int, dict[int, float]] = defaultdict(dict)
+    for newer, older, margin in likely:
+        by_newer[newer][older] = margin
+    found = _Claims({}, {})
+    for newer, margins in by_newer.items():
+        asked = {older: one for older, one in margins.items() if said[newer].asked or said[older].asked}
+        certain = {older: one for older, one in margins.items() if older not in asked}
+        if outdated := _outdated(said[newer], certain, found.replaced, pairs.numbers[_COSINE, newer]):
+            found.replaced[newer] = outdated
+        may_be = [_nearest(some) for some in (asked, {} if outdated else certain) if some]
+        found.unsure[newer] = {older for older in may_be if margins[older] >= -IN_DOUBT}
+    return found
+
+
+def _by_older(claimed: Mapping[int, Iterable[int]]) -> dict[int, int]:
+    """Return what is *claimed*, each with the newest statement that does."""
+    return {older: newer for newer, several in claimed.items() for older in several}
 
 
 def _places(said: Sequence[DatedStatement], found: Mapping[int, int]) -> dict[int, int]:
@@ -291,23 +306,22 @@ def _chain(margins: Mapping[int, float], replaced: Mapping[int, set[int]]) -> se
     return {nearest, *(older for older in chain if margins.get(older, -math.inf) >= -LESS_IN_A_CHAIN)}
 
 
-def _rivals(
-    said: Sequence[DatedStatement], replaced: Mapping[int, set[int]], unsure: Mapping[int, set[int]]
-) -> Iterator[tuple[int, int]]:
+def _rivals(said: Sequence[DatedStatement], claims: _Claims) -> Iterator[tuple[int, int]]:
     """Yield the older and the newer of two statements that replace the same one, and at least one of both surely.
 
     ``We chose Malta instead.`` and ``The hotel in Madeira has confirmed.`` replace ``We're going to Crete.``, so the
     trip to Malta is in doubt, whatever it has in common with the other.
     """
-    claims: dict[int, list[int]] = defaultdict(list)
-    for newer in sorted({*replaced, *unsure}):
-        for older in {*replaced.get(newer, ()), *unsure.get(newer, ())}:
-            claims[older].append(newer)
-    for older, newer_ones in claims.items():
-        for one, other in combinations(newer_ones, 2):
-            surely = any(older in replaced.get(each, ()) for each in (one, other))
-            may_rival = said[one].turns.isdisjoint(said[other].turns) and not said[one].whole
-            if surely and may_rival and _weight_of_words(said[other].text, said[one].text) > -math.inf:
+    by_older: dict[int, dict[int, bool]] = defaultdict(dict)
+    for surely, claimed in ((False, claims.unsure), (True, claims.replaced)):
+        for newer, several in claimed.items():
+            for older in several:
+                by_older[older][newer] = surely
+    for newer_ones in by_older.values():
+        for one, other in combinations(sorted(newer_ones), 2):
+            apart = said[one].turns.isdisjoint(said[other].turns) and not said[one].whole
+            surely = newer_ones[one] or newer_ones[other]
+            if apart and surely and _weight_of_words(said[other].text, said[one].text) > -math.inf:
                 yield one, other
 
 
@@ -369,7 +383,7 @@ def _likely(
     """
     weighed = _WEIGHTS["bias"] + _WEIGHTS["several"] * several + np.tensordot(_OF_NUMBERS, pairs.numbers, 1)
     floors = BY_WORDS if weigh is None else BY_MODEL
-    lacking = _needed(len({one.turns or one.place for one in said}), floors) - weighed
+    lacking = _needed(len({one.turns or one.place for one in said if not one.asked}), floors) - weighed
     less = np.where([*map(returns, map(_text_of, said))], LESS_IN_BETWEEN, 0.0)
     near = lacking <= _MOST_OF_WORDS + less[:, None]
     close: list[list[int]] = np.argwhere(pairs.compared & pairs.shown & near).tolist()
@@ -439,15 +453,19 @@ class Pairs(NamedTuple):
 def pairs_of(
     said: Sequence[DatedStatement], alike: NDArray[np.float32] | None, strength: NDArray[np.float64] | None
 ) -> Pairs:
-    """Return the pairs of *said*, oldest first; *alike* and *strength* are by the places of the statements."""
+    """Return the pairs of *said*, oldest first; *alike* and *strength* are by the places of the statements.
+
+    Each pair is measured against statements; what was asked takes no other pair's place.
+    """
     places = [one.place for one in said]
     cosine = np.full((len(said), len(said)), _USUAL_COSINE)
     if alike is not None:
         cosine = alike[np.ix_(places, places)].astype(np.float64)
     apart = _apart(said)
     before = np.tril(apart, -1)
-    nearest = np.where(before, cosine, 0.0).max(axis=1, initial=0.0)[:, None]
-    nearest_to_older = np.where(apart, cosine, 0.0).max(axis=0, initial=0.0)
+    told = np.array([not one.asked for one in said], np.bool_)
+    nearest = np.where(before & told, cosine, 0.0).max(axis=1, initial=0.0)[:, None]
+    nearest_to_older = np.where(apart & told[:, None], cosine, 0.0).max(axis=0, initial=0.0)
     shown = np.array([min(one.places) < FIRST for one in said], np.bool_)
     before_rest = np.zeros_like(cosine) if strength is None else _before_rest(said, strength[places])
     return Pairs(
@@ -458,23 +476,24 @@ def pairs_of(
 
 
 def _before_rest(said: Sequence[DatedStatement], strength: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how far the turns of both of each pair stand before the best other turn, shape ``(n, n)``."""
+    """Return how far the turns of both of each pair stand before the best other turn that states, shape ``(n, n)``."""
     best: dict[frozenset[TurnId], float] = {}
     for one, answers in zip(said, strength.tolist(), strict=True):
         best[one.turns] = max(best.get(one.turns, -math.inf), answers)
-    turns = sorted(best, key=best.__getitem__, reverse=True)
-    rank = np.array([turns.index(one.turns) for one in said], np.intp)
+    turns = sorted({one.turns for one in said if not one.asked}, key=best.__getitem__, reverse=True)
+    rank = np.array([turns.index(one.turns) if one.turns in turns else len(said) for one in said], np.intp)
     first, second = np.minimum(rank[:, None], rank), np.maximum(rank[:, None], rank)
     other = np.where(first > 0, 0, np.where(second > 1, 1, 2))  # the best turn that is neither's
     of_turn = np.array([*map(best.__getitem__, turns), *[strength.min(initial=0.0) - 1.0] * 3])
-    return np.clip(of_turn[second] - of_turn[other], _FARTHEST, _NEAREST)
+    own = np.array([best[one.turns] for one in said])
+    return np.clip(np.minimum(own[:, None], own) - of_turn[other], _FARTHEST, _NEAREST)
 
 
 def _apart(said: Sequence[DatedStatement]) -> NDArray[np.bool_]:
     """Return which statements are from other turns than which that can be replaced, shape ``(n, n)``."""
     apart = ~np.eye(len(said), dtype=np.bool_)
     apart[:, [one.whole for one in said]] = False
-    questions = [one.tells == "question" for one in said]
+    questions = [one.only_asks for one in said]
     apart[np.ix_(questions, questions)] = False
     of_turn: dict[TurnId, list[int]] = defaultdict(list)
     for number, one in enumerate(said):
@@ -496,8 +515,9 @@ class DatedStatement:
         turns: The turns that it is from.
         place: Of the memory that says just that.
         places: That one, and those of the memories that hold it.
-        tells: What it is. What a request or a question says of the user is not certain: it never replaces a
-            statement, and is never replaced; either may only be in doubt. Two questions tell nothing of each other.
+        asked: Whether it is what a request or a question says of the user, which is not certain: it never replaces a
+            statement, and is never replaced; either may only be in doubt.
+        only_asks: Whether it is a question. Two of them tell nothing of each other.
         whole: Whether it is a passage that holds another statement, which is replaced in its stead.
     """
 
@@ -506,13 +526,9 @@ class DatedStatement:
     turns: frozenset[TurnId]
     place: int
     places: list[int]
-    tells: Tells
+    asked: bool
+    only_asks: bool
     whole: bool = False
-
-    @property
-    def asked(self) -> bool:
-        """Whether it is no statement."""
-        return self.tells != "statement"
 
 
 _compared: Final = lru_cache(maxsize=4096)(normalised)
@@ -531,7 +547,9 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
         text = memory.text.removeprefix(SAID).removeprefix(ASKED)
         turns = frozenset(map(_turn_of, memory.sources)) - {None}
         at = (memory.sources[-1].at if memory.sources else None) or memory.created_at
-        new = DatedStatement(at, statement_in(text) if tells == "statement" else text, turns, place, [], tells)
+        asked = tells != "statement"
+        said = text if asked else statement_in(text)
+        new = DatedStatement(at, said, turns, place, [], asked, only_asks=tells == "question")
         known = by_turn[turns].setdefault(_compared(text), new)
         known.places.append(place)
     for turns, by_text in by_turn.items():
