@@ -119,7 +119,7 @@ class TestRequest:
         read: list[StatementPair] = []
         memories = [*told("I live in Lisbon."), *asked("What is the weather going to be like?")]
 
-        find_outdated(memories, cosines(2, 0.3), weigh=read.append)
+        find_outdated(memories, cosines(2, 0.16), weigh=read.append)
 
         assert read == []
 
