@@ -180,3 +180,26 @@ def test_long_texts_are_read_in_linear_time():
     """Only the first sentences of a short text count."""
     assert question_kind("why " * 100_000) == "open"
     assert question_kind("a" * 399) == "task"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("give me ten useful phrases in the language im learning", "own"),
+        ("what do im allergic to", "own"),
+        ("plan dinners for the diet im on", "near"),
+        ("Was blüht im Garten?", "task"),
+        ("Tipps fürs Fahren im Winter", "task"),
+    ],
+)
+def test_the_first_person_may_lack_its_apostrophe(text: str, kind: str):
+    """``im`` is a word of German, too."""
+    assert question_kind(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("Do I put smoker or non smoker on this form?", "own"), ("Why does the form not submit?", "task")],
+)
+def test_a_form_to_fill_in_is_no_device(text: str, kind: str):
+    assert question_kind(text) == kind

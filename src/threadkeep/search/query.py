@@ -53,6 +53,10 @@ _OWN: Final = words(
     io mio mia miei mie noi nostro nostra nostri nostre
     """
 )
+_WITHOUT_APOSTROPHE: Final = re.compile(
+    r"(?i)\bive\b|\bim\s+(?:(?-i:[a-z]+ing)|on|at|with|not|so|from|allergic|used|in(?:to)?|an?)\b"
+)
+"""``I'm`` and ``I've`` in haste; ``im`` alone is a word of German."""
 _THE_USER: Final = re.compile(
     r"(?i)\b(?:the user(?:'s)?|user's|(?:der|die|dem|den|des) (?:be)?nutzer(?:s|in)?|l'utilisat(?:eur|rice)"
     r"|(?:el|la|del|al) usuari[oa]|d?[oa] (?:usuári[oa]|utilizadora?))(?!\w)"
@@ -131,7 +135,7 @@ _PROBLEM: Final = re.compile(
     )\b"""
 )
 """Speaks of a program or a fault: a problem of the moment."""
-_DEVICE: Final = r"(?:program|app|page|website|button|form|cursor|screen|laptop|computer|pc|phone|printer|wi-?fi|router|battery|fan|keyboard|mouse|headphones|bluetooth)"
+_DEVICE: Final = r"(?:program|app|page|website|button|(?<!on this )(?<!on the )form|cursor|screen|laptop|computer|pc|phone|printer|wi-?fi|router|battery|fan|keyboard|mouse|headphones|bluetooth)"
 """What may have a fault, and may be the user's as well: ``Which app suits my phone?``"""
 _OF_DEVICE: Final = re.compile(rf"(?i)^(?:my|our|the|this)\ (?:[\w-]+ ){{0,2}}{_DEVICE}s?\b".replace("\\ ", " "))
 _NAMES_DEVICE: Final = re.compile(rf"(?i)\b{_DEVICE}\b")
@@ -295,7 +299,9 @@ def _is_on(text: str) -> bool:
 
 
 def _has_own(text: str) -> bool:
-    return any(word.casefold() in _OWN for word in _WORD.findall(text)) or _ELIDED.search(text) is not None
+    if any(word.casefold() in _OWN for word in _WORD.findall(text)) or _ELIDED.search(text) is not None:
+        return True
+    return _WITHOUT_APOSTROPHE.search(text) is not None
 
 
 def _has_more_than_subject(text: str) -> bool:
