@@ -30,7 +30,7 @@ from typing import Any, Final
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (56, 1300),
     "learn one sentence": (55, 1300),
-    "warm recall": (37, 290),
+    "warm recall": (37, 292),
     "list memories": (14, 72),
     "forget a memory": (28, 434),
     "store put": (16, 110),

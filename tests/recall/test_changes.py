@@ -114,6 +114,53 @@ class TestRequest:
 
         assert find_outdated(memories, cosines(2, 0.8), weigh=lambda _pair: 9.0) == Outdated({}, {})
 
+    @pytest.mark.parametrize(
+        ("told_before", "question"),
+        [
+            ("My cat is called Tom.", "What is my cat called?"),
+            ("I drive a Skoda.", "How often does my Skoda need an oil change?"),
+            ("I play the cello.", "Which strings should I buy for my cello?"),
+            ("My son Ben is 6.", "Which bike fits Ben?"),
+            ("Ich wohne in Bremen.", "Wo wohne ich?"),
+        ],
+    )
+    def test_a_question_about_what_was_told_tells_nothing_else(self, told_before: str, question: str):
+        memories = [*told(told_before), *asked(question)]
+
+        assert find_outdated(memories, cosines(2, 0.7), weigh=lambda _pair: -6.0) == Outdated({}, {})
+
+    def test_a_statement_leaves_the_question_that_it_answers(self):
+        memories = [*asked("What is my cat called?", days=-3), *told("My cat is called Tom.")]
+
+        assert find_outdated(memories, cosines(2, 0.7), weigh=lambda _pair: -6.0) == Outdated({}, {})
+
+    def test_the_model_reads_statements_first(self):
+        """However often the same was asked, what the model makes of two statements counts."""
+        older, newer = told("We host the wiki on Confluence.", "The wiki has a page about Confluence and Outline.")
+        question = "How do I export the wiki from Confluence into Outline 2?"
+        requests = [
+            replace(one, sources=(replace(one.sources[0], turn_id=TurnId(f"asked-{day}")),))
+            for day in range(4, 4 + MOST_READ)
+            for one in asked(question, days=day)
+        ]
+        read: list[StatementPair] = []
+
+        find_outdated([older, newer, *requests], cosines(2 + MOST_READ, 0.6), weigh=read.append)
+
+        assert StatementPair(newer.text, older.text) in read
+        assert len(read) == MOST_READ
+
+    def test_the_same_words_as_a_fact_and_as_a_request_are_a_statement(self):
+        """In whichever order both are found."""
+        request = asked("My phone is a Pixel 6, right?", days=-3)
+        fact = [replace(told("My phone is a Pixel 6, right?")[0], sources=request[0].sources)]
+        newer = told("My phone is an iPhone now, I sold the Pixel 6.")
+
+        for both in ([*request, *fact], [*fact, *request]):
+            found = find_outdated([*both, *newer], cosines(3, 0.6), weigh=lambda _pair: 9.0)
+
+            assert found == Outdated({0: 2, 1: 2}, {})
+
     def test_the_model_reads_only_what_the_words_put_in_doubt(self):
         """There are many requests, and a pair takes milliseconds."""
         read: list[StatementPair] = []
@@ -130,6 +177,13 @@ class TestRequest:
 
         assert find_outdated(dog, cosines(2, 0.2), weigh=lambda _pair: -12.0).replaced == {}
         assert find_outdated(age, cosines(2, 0.2), weigh=lambda _pair: -12.0).replaced == {}
+
+    def test_it_does_not_undo_an_ending(self):
+        """The words may be those of a song."""
+        parted = told("My girlfriend is called Jana.", "We broke up.")
+        song = asked("We're back together. What does she mean by that in the song?", days=9)
+
+        assert find_outdated([*parted, *song], cosines(3, 0.2), weigh=lambda _pair: -12.0).replaced == {0: 1}
 
 
 class TestRivals:

@@ -196,7 +196,7 @@ class TestWhatWasAskedBefore:
     async def test_few_of_them_are_in_a_block_while_there_is_anything_else(self, world: World):
         await self.asked_and_told(world)
 
-        found = await world.recall("What is my tortoise called?", budget_tokens=160)
+        found = await world.recall("What is my tortoise called?", budget_tokens=140)
         roomy = await world.recall("What is my tortoise called?", budget_tokens=2_000)
 
         assert found.text.count("Asked: ") == QUESTIONS_AT_FIRST

@@ -27,7 +27,8 @@ from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
 from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, returns
 from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
 from threadkeep.text.frames import have_other_frames
-from threadkeep.text.semantics import normalised
+from threadkeep.text.semantics import gist_of, normalised
+from threadkeep.text.tokenizing import EVERY_FUNCTION_WORD
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -347,7 +348,9 @@ def _over(said: Sequence[DatedStatement], pairs: Pairs) -> Mapping[int, int]:
     over: dict[int, int] = {}
     for newer, one in enumerate(said):
         ending = None if one.asked else ending_in(one.text)
-        if ending is None or (ending.what == "partner" and any(map(is_reunited, map(_text_of, said[newer:])))):
+        if ending is None:
+            continue
+        if ending.what == "partner" and any(is_reunited(later.text) for later in said[newer:] if not later.asked):
             continue
         older = [
             number
@@ -390,6 +393,7 @@ def _likely(
     margins = {
         (newer, older): _weight_of_words(said[newer].text, said[older].text) - lacking.item(newer, older)
         for newer, older in close
+        if not (said[newer].only_asks or said[older].only_asks) or not _asks_about_it(said[newer], said[older])
     }
     margins = _of_named(said, margins) if any(map(ended_object, map(_text_of, said))) else margins
     if weigh is not None:
@@ -397,6 +401,23 @@ def _likely(
     for (newer, older), margin in margins.items():
         if margin + more >= -LESS_IN_A_CHAIN - less.item(newer):
             yield newer, older, margin + more
+
+
+def _asks_about_it(newer: DatedStatement, older: DatedStatement) -> bool:
+    """Return whether one of both is a question about what the other tells, and so tells nothing else.
+
+    ``Which strings do I need for my cello?`` has a word of ``I play the cello.`` and no name or number beside it. An
+    older question has no word beside the statement: ``What is my cat called?``, ``My cat is called Tom.``
+    """
+    gist, before = gist_of(newer.text), gist_of(older.text)
+    if not newer.only_asks:
+        meaning = frozenset(before.words).difference(EVERY_FUNCTION_WORD).union(before.names)
+        return older.only_asks and meaning.issubset(gist.words)
+    added = frozenset(gist.words).difference(before.words)
+    if not added.isdisjoint(gist.names) or any(map(str.isdigit, "".join(added))):
+        return False
+    meaning = frozenset(gist.words).difference(EVERY_FUNCTION_WORD).union(gist.names)
+    return not meaning.isdisjoint(before.words)
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
@@ -409,13 +430,13 @@ def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
 def _read_by_model(
     said: Sequence[DatedStatement], margins: Margins, weigh: Weigh
 ) -> Iterator[tuple[tuple[int, int], float]]:
-    """Yield the pairs that the model reads, the likeliest, with their new margins."""
-    left_open = [
-        (newer, older)
+    """Yield the pairs that the model reads, the likeliest, with their new margins; pairs of statements come first."""
+    left_open = {
+        (newer, older): (told, margin)
         for (newer, older), margin in margins.items()
-        if margin >= -(IN_DOUBT if said[newer].asked or said[older].asked else LEFT_OPEN)
-    ]
-    for newer, older in nlargest(MOST_READ, left_open, key=margins.__getitem__):
+        if margin >= -(LEFT_OPEN if (told := not (said[newer].asked or said[older].asked)) else IN_DOUBT)
+    }
+    for newer, older in nlargest(MOST_READ, left_open, key=left_open.__getitem__):
         if (weight := weigh(StatementPair(said[newer].text, said[older].text))) is not None:
             beyond = min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
             yield (newer, older), margins[newer, older] + OF_MODEL * beyond
@@ -455,7 +476,8 @@ def pairs_of(
 ) -> Pairs:
     """Return the pairs of *said*, oldest first; *alike* and *strength* are by the places of the statements.
 
-    Each pair is measured against statements; what was asked takes no other pair's place.
+    Each pair is measured against statements; what was asked takes no other pair's place, and gains nothing where it is
+    closer than all of them.
     """
     places = [one.place for one in said]
     cosine = np.full((len(said), len(said)), _USUAL_COSINE)
@@ -516,7 +538,7 @@ class DatedStatement:
         place: Of the memory that says just that.
         places: That one, and those of the memories that hold it.
         asked: Whether it is what a request or a question says of the user, which is not certain: it never replaces a
-            statement, and is never replaced; either may only be in doubt.
+            statement, and only a fact that it holds takes the sure mark to it; else either may only be in doubt.
         only_asks: Whether it is a question. Two of them tell nothing of each other.
         whole: Whether it is a passage that holds another statement, which is replaced in its stead.
     """
@@ -552,6 +574,7 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
         new = DatedStatement(at, said, turns, place, [], asked, only_asks=tells == "question")
         known = by_turn[turns].setdefault(_compared(text), new)
         known.places.append(place)
+        known.asked, known.only_asks = known.asked and new.asked, known.only_asks and new.only_asks
     for turns, by_text in by_turn.items():
         if turns and len(by_text) > 1:
             _join(by_text)
