@@ -493,7 +493,7 @@ def pairs_of(
     return Pairs(
         before & (cosine >= LEAST_ALIKE),
         shown,
-        np.stack([cosine, nearest - cosine, nearest_to_older - cosine, before_rest]),
+        np.stack([cosine, (nearest - cosine).clip(0.0), (nearest_to_older - cosine).clip(0.0), before_rest]),
     )
 
 
