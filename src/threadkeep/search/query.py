@@ -57,6 +57,8 @@ _WITHOUT_APOSTROPHE: Final = re.compile(
     r"(?i)\bive\b|\bim\s+(?:(?-i:[a-z]+ing)|on|at|with|not|so|from|allergic|used|in(?:to)?|an?)\b"
 )
 """``I'm`` and ``I've`` in haste; ``im`` alone is a word of German."""
+_OF_MINE: Final = re.compile(r"(?i)^(?:my|our)(?: [\w'’-]+){1,4}\s*\?+$")
+"""``My chess rating?`` has no verb."""
 _THE_USER: Final = re.compile(
     r"(?i)\b(?:the user(?:'s)?|user's|(?:der|die|dem|den|des) (?:be)?nutzer(?:s|in)?|l'utilisat(?:eur|rice)"
     r"|(?:el|la|del|al) usuari[oa]|d?[oa] (?:usuári[oa]|utilizadora?))(?!\w)"
@@ -186,9 +188,9 @@ _ARRANGED_ELSEWHERE: Final = re.compile(
 _GENERIC: Final = re.compile(r"(?:['\"]\w)|(?<=[a-z,] )(?-i:[A-Z])\w|(?i:\b(?:a|an)\b)")
 """A quoted word, a name or ``a`` tells that any such thing is asked about."""
 _ELLIPTIC_SELF: Final = re.compile(
-    r"""(?ix)\b(?:estoy|soy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
-      | estou|sou|tenho|moro|faço|posso|devo|quero|costumo|preciso|bebo|prefiro|gosto|ganho|pago|jogo|estudo|falo|durmo|aprendo|chamo|nasci|comprei|disse|trabalho|viajo|corro|cozinho
-      | abito|lavoro|faccio|posso|devo|voglio|preferisco|gioco|parlo|dormo|sono\ nat[oa]|mi\ (?:piace|chiamo))\b"""
+    r"""(?ix)\b(?:estoy|soy|doy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
+      | estou|sou|dou|vou|tenho|moro|faço|posso|devo|quero|costumo|preciso|bebo|prefiro|gosto|ganho|pago|jogo|estudo|falo|durmo|aprendo|chamo|nasci|comprei|disse|trabalho|viajo|corro|cozinho
+      | abito|lavoro|insegno|vado|faccio|posso|devo|voglio|preferisco|gioco|parlo|dormo|sono\ nat[oa]|mi\ (?:piace|chiamo))\b"""
 )
 """First persons of languages that leave out the pronoun."""
 _FIRST_PERSON_ENDING: Final = re.compile(
@@ -255,8 +257,8 @@ def _kind(sentence: str) -> QuestionKind:
         return "near"
     if not asks and not _DECLARATIVE.match(rest):
         asks = rest.endswith("?") or _INNER_WH.search(rest) is not None
-    elif not asks and own and rest.endswith("?"):
-        asks = is_foreign(plain_words(rest)) and not is_problem(rest)  # "Je peux courir avec mon genou ?"
+    elif not asks and own and rest.endswith("?") and not is_problem(rest):
+        asks = is_foreign(plain_words(rest)) or _OF_MINE.match(rest) is not None  # "Je peux courir avec mon genou ?"
     if recalls and (own or _has_own(rest)):
         return "own"
     if asks:
