@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.recall.test_currency import cosines, told
-from threadkeep.recall.currency import find_earlier
+from threadkeep.recall.currency import Outdated, find_earlier, find_outdated
 from threadkeep.text.ages import Age, ages_in
 from threadkeep.text.ended_facts import ended_object
 from threadkeep.text.frames import frame_of
@@ -42,6 +42,27 @@ NEAR = 0.8
 )
 def test_what_is_limited_to_others_stays_true(older: str, newer: str):
     assert find_earlier(told(older, newer), cosines(2, NEAR)) == {}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("I drive a Skoda.", "My Skoda makes a strange noise."),
+        ("We use Postgres.", "Our Postgres is slow."),
+        ("I play the cello.", "I have a cello lesson tomorrow."),
+        ("I live in Graz.", "The rents in Graz are crazy."),
+        ("My dog is called Rex.", "Rex ate my shoe."),
+        ("We bank with Barclays.", "Barclays charged me a fee twice."),
+    ],
+)
+def test_what_a_statement_goes_on_about_stays_true(older: str, newer: str):
+    """Unless the model is rather sure of a change."""
+    memories = told(older, newer)
+
+    assert find_outdated(memories, cosines(2, NEAR)) == Outdated({}, {})
+    assert find_outdated(memories, cosines(2, NEAR), weigh=lambda _pair: -3.0) == Outdated({}, {})
+    assert find_outdated(memories, cosines(2, NEAR), weigh=lambda _pair: None) == Outdated({}, {})
+    assert find_outdated(memories, cosines(2, NEAR), weigh=lambda _pair: 3.0) == Outdated({0: 1}, {})
 
 
 @pytest.mark.parametrize(

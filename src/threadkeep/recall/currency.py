@@ -24,11 +24,10 @@ from threadkeep.models.base import StatementPair
 from threadkeep.recall.packing import statement_in, what_tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
-from threadkeep.text.claims import FEATURES, both_hold, compare, parse_claim, returns
+from threadkeep.text.claims import FEATURES, asks_about, both_hold, compare, goes_on, is_answer_to, parse_claim, returns
 from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
 from threadkeep.text.frames import have_other_frames
-from threadkeep.text.semantics import gist_of, normalised
-from threadkeep.text.tokenizing import EVERY_FUNCTION_WORD
+from threadkeep.text.semantics import normalised
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -178,6 +177,12 @@ OF_MODEL: Final = 0.3
 
 Source:
     A fit to five files that it was not taught by has 0.3 to 0.4.
+"""
+LEAST_THAT_GOES_ON: Final = -2.0
+"""A statement that goes on about the older one replaces it only if the model's weight is at least that.
+
+Source:
+    ``docs/decisions/0081-currency-is-weighed.md``.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -396,7 +401,9 @@ def _likely(
         if not (said[newer].only_asks or said[older].only_asks) or not _asks_about_it(said[newer], said[older])
     }
     margins = _of_named(said, margins) if any(map(ended_object, map(_text_of, said))) else margins
-    if weigh is not None:
+    if weigh is None:
+        margins = {pair: margin for pair, margin in margins.items() if not goes_on(*_texts_of(said, pair))}
+    else:
         margins |= _read_by_model(said, margins, weigh)
     for (newer, older), margin in margins.items():
         if margin + more >= -LESS_IN_A_CHAIN - less.item(newer):
@@ -404,20 +411,10 @@ def _likely(
 
 
 def _asks_about_it(newer: DatedStatement, older: DatedStatement) -> bool:
-    """Return whether one of both is a question about what the other tells, and so tells nothing else.
-
-    ``Which strings do I need for my cello?`` has a word of ``I play the cello.`` and no name or number beside it. An
-    older question has no word beside the statement: ``What is my cat called?``, ``My cat is called Tom.``
-    """
-    gist, before = gist_of(newer.text), gist_of(older.text)
-    if not newer.only_asks:
-        meaning = frozenset(before.words).difference(EVERY_FUNCTION_WORD).union(before.names)
-        return older.only_asks and meaning.issubset(gist.words)
-    added = frozenset(gist.words).difference(before.words)
-    if not added.isdisjoint(gist.names) or any(map(str.isdigit, "".join(added))):
-        return False
-    meaning = frozenset(gist.words).difference(EVERY_FUNCTION_WORD).union(gist.names)
-    return not meaning.isdisjoint(before.words)
+    """Return whether one of both is a question about what the other tells, and so tells nothing else."""
+    if newer.only_asks:
+        return asks_about(newer.text, older.text)
+    return older.only_asks and is_answer_to(newer.text, older.text)
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
@@ -436,10 +433,18 @@ def _read_by_model(
         for (newer, older), margin in margins.items()
         if margin >= -(LEFT_OPEN if (told := not (said[newer].asked or said[older].asked)) else IN_DOUBT)
     }
-    for newer, older in nlargest(MOST_READ, left_open, key=left_open.__getitem__):
-        if (weight := weigh(StatementPair(said[newer].text, said[older].text))) is not None:
-            beyond = min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
-            yield (newer, older), margins[newer, older] + OF_MODEL * beyond
+    for pair in nlargest(MOST_READ, left_open, key=left_open.__getitem__):
+        texts = _texts_of(said, pair)
+        weight = weigh(texts)
+        if (weight is None or weight < LEAST_THAT_GOES_ON) and goes_on(*texts):
+            yield pair, -math.inf
+        elif weight is not None:
+            yield pair, margins[pair] + OF_MODEL * min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)
+
+
+def _texts_of(said: Sequence[DatedStatement], pair: tuple[int, int]) -> StatementPair:
+    newer, older = pair
+    return StatementPair(said[newer].text, said[older].text)
 
 
 @lru_cache(maxsize=32_768)

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from threadkeep.text.relatives import RELATIVES
-from threadkeep.text.semantics import straight, words
-from threadkeep.text.tokenizing import FUNCTION_WORDS, STOP_WORDS, tokenise
+from threadkeep.text.semantics import Gist, gist_of, straight, words
+from threadkeep.text.tokenizing import EVERY_FUNCTION_WORD, FUNCTION_WORDS, STOP_WORDS, tokenise
 
 Change: TypeAlias = Literal["correction", "change"]
 
@@ -312,6 +312,46 @@ def both_hold(newer: str, older: str) -> bool:
 _BEFORE_A_NAME: Final = words(
     "and is are called named und heißt heißen namens et s'appelle s'appellent y se llama llaman e chama chamam si chiama chiamano"
 )
+
+
+@lru_cache(maxsize=32_768)
+def goes_on(newer: str, older: str) -> bool:
+    """Return whether *newer* goes on about what *older* names, or the speaker says: it tells nothing else in its stead.
+
+    It has no other name or number, and no mark of a change: ``My Skoda makes a strange noise.``, ``I drive a Skoda.``
+    """
+    gist, before = gist_of(newer), gist_of(older)
+    if change_in(newer) or _names_another(gist, before):
+        return False
+    if before.names:
+        return frozenset(before.names).issubset(gist.words)
+    return before.role == "I" and not _meaning(before).isdisjoint(gist.words)
+
+
+@lru_cache(maxsize=32_768)
+def asks_about(question: str, statement: str) -> bool:
+    """Return whether *question* has a word of *statement*, and no name or number beside it.
+
+    ``Which strings do I need for my cello?`` asks about ``I play the cello.``
+    """
+    gist, before = gist_of(question), gist_of(statement)
+    return not _names_another(gist, before) and not _meaning(gist).isdisjoint(before.words)
+
+
+@lru_cache(maxsize=32_768)
+def is_answer_to(statement: str, question: str) -> bool:
+    """Return whether *statement* has each word of *question*: as ``My cat is called Tom.`` does."""
+    return _meaning(gist_of(question)).issubset(gist_of(statement).words)
+
+
+def _meaning(gist: Gist) -> frozenset[str]:
+    return frozenset(gist.words).difference(EVERY_FUNCTION_WORD).union(gist.names)
+
+
+def _names_another(gist: Gist, before: Gist) -> bool:
+    """Return whether a text has a name or a number that the one *before* has not."""
+    added = frozenset(gist.words).difference(before.words)
+    return not added.isdisjoint(gist.names) or any(map(str.isdigit, "".join(added)))
 
 
 @lru_cache(maxsize=4096)
