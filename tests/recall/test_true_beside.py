@@ -80,6 +80,8 @@ def test_what_a_statement_goes_on_about_stays_true(older: str, newer: str):
         ("My son Max is 118 cm tall.", "I just measured him again, 121 cm."),
         ("Ma fille mesure 1m18.", "Je viens de la remesurer, 1m21."),
         ("Mein Sohn wiegt 18 Kilo.", "Ich habe ihn heute gewogen, 20 Kilo."),
+        ("My husband hates camping.", "My husband enjoyed camping so much that he wants to go every month."),
+        ("I never write tests.", "Every ticket of mine begins with tests."),
     ],
 )
 def test_what_changed_for_the_same_one_is_earlier(older: str, newer: str):

@@ -319,9 +319,11 @@ def goes_on(newer: str, older: str) -> bool:
     """Return whether *newer* goes on about what *older* names, or the speaker says: it tells nothing else in its stead.
 
     It has no other name or number, and no mark of a change: ``My Skoda makes a strange noise.``, ``I drive a Skoda.``
+    What was denied, and is so, has changed, and what the speaker denies: ``I hate camping.``, ``The tent was great.``
     """
     gist, before = gist_of(newer), gist_of(older)
-    if change_in(newer) or _names_another(gist, before):
+    is_reversed = gist.denied != before.denied and (before.denied or gist.role == "I")
+    if change_in(newer) or is_reversed or _names_another(gist, before):
         return False
     if before.names:
         return frozenset(before.names).issubset(gist.words)
