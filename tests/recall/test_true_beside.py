@@ -55,7 +55,7 @@ def test_what_is_limited_to_others_stays_true(older: str, newer: str):
         ("We bank with Barclays.", "Barclays charged me a fee twice."),
     ],
 )
-def test_what_a_statement_goes_on_about_stays_true(older: str, newer: str):
+def test_what_a_statement_elaborates_on_stays_true(older: str, newer: str):
     """Unless the model is rather sure of a change."""
     memories = told(older, newer)
 

@@ -24,7 +24,16 @@ from threadkeep.models.base import StatementPair
 from threadkeep.recall.packing import statement_in, what_tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
-from threadkeep.text.claims import FEATURES, asks_about, both_hold, compare, goes_on, is_answer_to, parse_claim, returns
+from threadkeep.text.claims import (
+    FEATURES,
+    asks_about,
+    both_hold,
+    compare,
+    elaborates_on,
+    is_answer_to,
+    parse_claim,
+    returns,
+)
 from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
 from threadkeep.text.frames import have_other_frames
 from threadkeep.text.semantics import normalised
@@ -178,8 +187,8 @@ OF_MODEL: Final = 0.3
 Source:
     A fit to five files that it was not taught by has 0.3 to 0.4.
 """
-LEAST_THAT_GOES_ON: Final = -2.0
-"""A statement that goes on about the older one replaces it only if the model's weight is at least that.
+LEAST_OF_ELABORATION: Final = -2.0
+"""A statement that elaborates on the older one replaces it only if the model's weight is at least that.
 
 Source:
     ``docs/decisions/0081-currency-is-weighed.md``.
@@ -402,7 +411,7 @@ def _likely(
     }
     margins = _of_named(said, margins) if any(map(ended_object, map(_text_of, said))) else margins
     if weigh is None:
-        margins = {pair: margin for pair, margin in margins.items() if not goes_on(*_texts_of(said, pair))}
+        margins = {pair: margin for pair, margin in margins.items() if not elaborates_on(*_texts_of(said, pair))}
     else:
         margins |= _read_by_model(said, margins, weigh)
     for (newer, older), margin in margins.items():
@@ -436,7 +445,7 @@ def _read_by_model(
     for pair in nlargest(MOST_READ, left_open, key=left_open.__getitem__):
         texts = _texts_of(said, pair)
         weight = weigh(texts)
-        if (weight is None or weight < LEAST_THAT_GOES_ON) and goes_on(*texts):
+        if (weight is None or weight < LEAST_OF_ELABORATION) and elaborates_on(*texts):
             yield pair, -math.inf
         elif weight is not None:
             yield pair, margins[pair] + OF_MODEL * min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)

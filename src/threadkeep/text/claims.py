@@ -315,8 +315,8 @@ _BEFORE_A_NAME: Final = words(
 
 
 @lru_cache(maxsize=32_768)
-def goes_on(newer: str, older: str) -> bool:
-    """Return whether *newer* goes on about what *older* names, or the speaker says: it tells nothing else in its stead.
+def elaborates_on(newer: str, older: str) -> bool:
+    """Return whether *newer* elaborates on what *older* names, or the speaker says: it tells nothing else instead.
 
     It has no other name or number, and no mark of a change: ``My Skoda makes a strange noise.``, ``I drive a Skoda.``
     What was denied, and is so, has changed, and what the speaker denies: ``I hate camping.``, ``The tent was great.``
