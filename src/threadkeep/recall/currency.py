@@ -26,11 +26,11 @@ from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
 from threadkeep.text.claims import (
     FEATURES,
+    answers_to,
     asks_about,
     both_hold,
     compare,
-    elaborates_on,
-    is_answer_to,
+    elaborates,
     parse_claim,
     returns,
 )
@@ -188,10 +188,7 @@ Source:
     A fit to five files that it was not taught by has 0.3 to 0.4.
 """
 LEAST_OF_ELABORATION: Final = -2.0
-"""A statement that elaborates on the older one replaces it only if the model's weight is at least that.
-
-Source:
-    ``docs/decisions/0081-currency-is-weighed.md``.
+"""What elaborates on a statement replaces it from that weight on. Source: ``docs/decisions/0081-currency-is-weighed.md``.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -411,7 +408,7 @@ def _likely(
     }
     margins = _of_named(said, margins) if any(map(ended_object, map(_text_of, said))) else margins
     if weigh is None:
-        margins = {pair: margin for pair, margin in margins.items() if not elaborates_on(*_texts_of(said, pair))}
+        margins = {pair: margin for pair, margin in margins.items() if not elaborates(*_texts_of(said, pair))}
     else:
         margins |= _read_by_model(said, margins, weigh)
     for (newer, older), margin in margins.items():
@@ -421,9 +418,11 @@ def _likely(
 
 def _asks_about_it(newer: DatedStatement, older: DatedStatement) -> bool:
     """Return whether one of both is a question about what the other tells, and so tells nothing else."""
-    if newer.only_asks:
-        return asks_about(newer.text, older.text)
-    return older.only_asks and is_answer_to(newer.text, older.text)
+    return (
+        asks_about(newer.text, older.text)
+        if newer.only_asks
+        else older.only_asks and answers_to(newer.text, older.text)
+    )
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
@@ -445,7 +444,7 @@ def _read_by_model(
     for pair in nlargest(MOST_READ, left_open, key=left_open.__getitem__):
         texts = _texts_of(said, pair)
         weight = weigh(texts)
-        if (weight is None or weight < LEAST_OF_ELABORATION) and elaborates_on(*texts):
+        if (weight is None or weight < LEAST_OF_ELABORATION) and elaborates(*texts):
             yield pair, -math.inf
         elif weight is not None:
             yield pair, margins[pair] + OF_MODEL * min(max(weight - UNDECIDED, -LEAST_BEYOND), MOST_BEYOND)

@@ -315,7 +315,7 @@ _BEFORE_A_NAME: Final = words(
 
 
 @lru_cache(maxsize=32_768)
-def elaborates_on(newer: str, older: str) -> bool:
+def elaborates(newer: str, older: str) -> bool:
     """Return whether *newer* elaborates on what *older* names, or the speaker says: it tells nothing else instead.
 
     It has no other name or number, and no mark of a change: ``My Skoda makes a strange noise.``, ``I drive a Skoda.``
@@ -341,7 +341,7 @@ def asks_about(question: str, statement: str) -> bool:
 
 
 @lru_cache(maxsize=32_768)
-def is_answer_to(statement: str, question: str) -> bool:
+def answers_to(statement: str, question: str) -> bool:
     """Return whether *statement* has each word of *question*: as ``My cat is called Tom.`` does."""
     return _meaning(gist_of(question)).issubset(gist_of(statement).words)
 
