@@ -24,16 +24,7 @@ from threadkeep.models.base import StatementPair
 from threadkeep.recall.packing import statement_in, what_tells
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
-from threadkeep.text.claims import (
-    FEATURES,
-    answers_to,
-    asks_about,
-    both_hold,
-    compare,
-    elaborates,
-    parse_claim,
-    returns,
-)
+from threadkeep.text.claims import FEATURES, asks_about, both_hold, compare, elaborates, parse_claim, returns
 from threadkeep.text.ended_facts import ended_object, ending_in, given_names, is_over, is_reunited
 from threadkeep.text.frames import have_other_frames
 from threadkeep.text.semantics import normalised
@@ -188,7 +179,10 @@ Source:
     A fit to five files that it was not taught by has 0.3 to 0.4.
 """
 LEAST_OF_ELABORATION: Final = -2.0
-"""What elaborates on a statement replaces it from that weight on. Source: ``docs/decisions/0081-currency-is-weighed.md``.
+"""What elaborates on a statement replaces it from that weight on.
+
+Source:
+    ``docs/decisions/0081-currency-is-weighed.md``.
 """
 _USUAL_COSINE: Final = 0.2
 """Stands for the cosine where there are no vectors."""
@@ -418,11 +412,9 @@ def _likely(
 
 def _asks_about_it(newer: DatedStatement, older: DatedStatement) -> bool:
     """Return whether one of both is a question about what the other tells, and so tells nothing else."""
-    return (
-        asks_about(newer.text, older.text)
-        if newer.only_asks
-        else older.only_asks and answers_to(newer.text, older.text)
-    )
+    if newer.only_asks:
+        return asks_about(newer.text, older.text)
+    return older.only_asks and asks_about(older.text, newer.text, before=True)
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:

@@ -331,19 +331,16 @@ def elaborates(newer: str, older: str) -> bool:
 
 
 @lru_cache(maxsize=32_768)
-def asks_about(question: str, statement: str) -> bool:
+def asks_about(question: str, statement: str, *, before: bool = False) -> bool:
     """Return whether *question* has a word of *statement*, and no name or number beside it.
 
-    ``Which strings do I need for my cello?`` asks about ``I play the cello.``
+    ``Which strings do I need for my cello?`` asks about ``I play the cello.`` One that was asked *before* it has no
+    word beside it at all: ``What is my cat called?``, ``My cat is called Tom.``
     """
-    gist, before = gist_of(question), gist_of(statement)
-    return not _names_another(gist, before) and not _meaning(gist).isdisjoint(before.words)
-
-
-@lru_cache(maxsize=32_768)
-def answers_to(statement: str, question: str) -> bool:
-    """Return whether *statement* has each word of *question*: as ``My cat is called Tom.`` does."""
-    return _meaning(gist_of(question)).issubset(gist_of(statement).words)
+    gist, told = gist_of(question), gist_of(statement)
+    if before:
+        return _meaning(gist).issubset(told.words)
+    return not _names_another(gist, told) and not _meaning(gist).isdisjoint(told.words)
 
 
 def _meaning(gist: Gist) -> frozenset[str]:
