@@ -81,6 +81,7 @@ def test_what_a_statement_elaborates_on_stays_true(older: str, newer: str):
         ("Ma fille mesure 1m18.", "Je viens de la remesurer, 1m21."),
         ("Mein Sohn wiegt 18 Kilo.", "Ich habe ihn heute gewogen, 20 Kilo."),
         ("My husband hates camping.", "My husband enjoyed camping so much that he wants to go every month."),
+        ("I'm allergic to peanuts.", "I'm allergic to walnuts."),
         ("I never write tests.", "Every ticket of mine begins with tests."),
     ],
 )

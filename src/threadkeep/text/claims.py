@@ -316,7 +316,7 @@ _BEFORE_A_NAME: Final = words(
 
 @lru_cache(maxsize=32_768)
 def elaborates(newer: str, older: str) -> bool:
-    """Return whether *newer* elaborates on what *older* names, or the speaker says: it tells nothing else instead.
+    """Return whether *newer* elaborates on what *older* names, or on all but the verb of what the speaker says.
 
     It has no other name or number, and no mark of a change: ``My Skoda makes a strange noise.``, ``I drive a Skoda.``
     What was denied, and is so, has changed, and what the speaker denies: ``I hate camping.``, ``The tent was great.``
@@ -325,9 +325,8 @@ def elaborates(newer: str, older: str) -> bool:
     is_reversed = gist.denied != before.denied and (before.denied or gist.role == "I")
     if change_in(newer) or is_reversed or _names_another(gist, before):
         return False
-    if before.names:
-        return frozenset(before.names).issubset(gist.words)
-    return before.role == "I" and not _meaning(before).isdisjoint(gist.words)
+    value = before.names or (before.words[1:] or before.words if before.role == "I" else ())
+    return bool(value) and frozenset(value).issubset(gist.words)
 
 
 @lru_cache(maxsize=32_768)
