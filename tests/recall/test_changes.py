@@ -31,11 +31,11 @@ LEFT_OUT = (
 QUESTION = "Which team do I coach?"
 
 
-def asked(text: str, *, days: int = 3) -> list[Memory]:
+def asked(text: str, *, days: int = 3, turn: str = "asked") -> list[Memory]:
     """Make an episode of a request, so many days after the first statement."""
     (memory,) = told(f"Asked: {text}")
     at = memory.created_at + timedelta(days=days)
-    source = replace(memory.sources[0], turn_id=TurnId("asked"), at=at)
+    source = replace(memory.sources[0], turn_id=TurnId(turn), at=at)
     return [replace(memory, kind="episodic", sources=(source,), created_at=at)]
 
 
@@ -109,8 +109,7 @@ class TestRequest:
         assert find_outdated(memories, cosines(2, 0.45), weigh=lambda _pair: 9.0) == Outdated({}, {})
 
     def test_two_questions_tell_nothing_of_each_other(self):
-        memories = [*asked("What is my cat called?", days=-3), *asked("What is my dog called?")]
-        memories[0] = replace(memories[0], sources=(replace(memories[0].sources[0], turn_id=TurnId("other")),))
+        memories = [*asked("What is my cat called?", days=-3, turn="other"), *asked("What is my dog called?")]
 
         assert find_outdated(memories, cosines(2, 0.8), weigh=lambda _pair: 9.0) == Outdated({}, {})
 
@@ -138,11 +137,8 @@ class TestRequest:
         """However often the same was asked, what the model makes of two statements counts."""
         older, newer = told("We host the wiki on Confluence.", "The wiki has a page about Confluence and Outline.")
         question = "How do I export the wiki from Confluence into Outline 2?"
-        requests = [
-            replace(one, sources=(replace(one.sources[0], turn_id=TurnId(f"asked-{day}")),))
-            for day in range(4, 4 + MOST_READ)
-            for one in asked(question, days=day)
-        ]
+        days = range(4, 4 + MOST_READ)
+        requests = [one for day in days for one in asked(question, days=day, turn=f"asked-{day}")]
         read: list[StatementPair] = []
 
         find_outdated([older, newer, *requests], cosines(2 + MOST_READ, 0.6), weigh=read.append)
@@ -195,24 +191,23 @@ class TestRivals:
         "The hotel in Madeira has confirmed our week in September.",
     )
 
+    def find(self, memories: Sequence[Memory]) -> Outdated:
+        """Let the model be sure that the last two replace the first, and of nothing else."""
+        return find_outdated(
+            memories, cosines(3, 0.45), weigh=lambda pair: 6.0 if pair.older == self.TEXTS[0] else -12.0
+        )
+
     def test_the_earlier_one_is_in_doubt(self):
         """Though nothing else speaks for it."""
-        first, second, third = self.TEXTS
-        weights = {StatementPair(second, first): 6.0, StatementPair(third, first): 6.0}
-
-        found = find_outdated(told(*self.TEXTS), cosines(3, 0.45), weigh=lambda pair: weights.get(pair, -12.0))
+        found = self.find(told(*self.TEXTS))
 
         assert found == Outdated({0: 2}, {1: 2})
 
     def test_statements_of_one_turn_are_none(self):
-        first, second, third = self.TEXTS
-        weights = {StatementPair(second, first): 6.0, StatementPair(third, first): 6.0}
         memories = told(*self.TEXTS)
         memories[2] = replace(memories[2], sources=memories[1].sources)
 
-        found = find_outdated(memories, cosines(3, 0.45), weigh=lambda pair: weights.get(pair, -12.0))
-
-        assert found.doubtful == {}
+        assert self.find(memories).doubtful == {}
 
 
 @pytest.mark.model
