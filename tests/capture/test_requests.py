@@ -10,7 +10,7 @@ from threadkeep.capture.extractors.local import extract_candidates
 from threadkeep.capture.models import Turn
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message
-from threadkeep.recall.packing import statement_in, what_tells
+from threadkeep.recall.packing import passage_kind, statement_in
 from threadkeep.text.facts import only_asks, statements
 from threadkeep.text.requests import is_question, is_request, told_in
 
@@ -123,7 +123,7 @@ def test_a_question_without_a_mark_and_its_condition_are_no_fact(sentence: str):
 )
 def test_a_question_needs_no_mark(sentence: str):
     assert is_question(sentence)
-    assert what_tells(f"Asked: {sentence}") == "question"
+    assert passage_kind(f"Asked: {sentence}") == "question"
 
 
 @pytest.mark.parametrize("sentence", WHETHER)
@@ -141,7 +141,7 @@ def test_a_word_at_the_end_that_asks_nothing_leaves_the_statement(sentence: str,
 
 def test_an_order_changes_what_was_so_and_is_no_question():
     assert not is_question("Answer me in English please.")
-    assert what_tells("Asked: Answer me in English please.") == "statement"
+    assert passage_kind("Asked: Answer me in English please.") == "statement"
 
 
 @pytest.mark.parametrize(
@@ -157,24 +157,24 @@ def test_an_order_changes_what_was_so_and_is_no_question():
 )
 def test_a_passage_states_what_stands_before_its_request(told: str, asked: str):
     """Also where it is short, without a name, a number or a word of the speaker's."""
-    assert what_tells(f"Asked: {told}{asked}") == "statement"
+    assert passage_kind(f"Asked: {told}{asked}") == "statement"
     assert statement_in(f"{told}{asked}") == told
 
 
 def test_a_few_words_before_a_request_state_nothing():
-    assert what_tells("Asked: Quick question, what goes on a nursery form?") == "question"
-    assert what_tells("Asked: So tired today, what helps?") == "question"
+    assert passage_kind("Asked: Quick question, what goes on a nursery form?") == "question"
+    assert passage_kind("Asked: So tired today, what helps?") == "question"
 
 
 def test_a_line_that_may_be_of_another_author_states_nothing():
     """It outdates no statement of the user's; a note of a label and a value does."""
-    assert what_tells("Asked: Tom: I quit my job and joined Bosch!") is None
-    assert what_tells("Said: Insulin: 14 units of Lantus at bedtime.") == "statement"
+    assert passage_kind("Asked: Tom: I quit my job and joined Bosch!") is None
+    assert passage_kind("Said: Insulin: 14 units of Lantus at bedtime.") == "statement"
 
 
 def test_whole_sentences_beside_a_question_are_no_statements_of_the_user():
     """They may be another author's."""
-    assert what_tells("Asked: I moved to Leeds. What does she mean?") == "request"
+    assert passage_kind("Asked: I moved to Leeds. What does she mean?") == "request"
 
 
 @pytest.mark.parametrize(

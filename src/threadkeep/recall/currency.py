@@ -21,7 +21,7 @@ import numpy as np
 
 from threadkeep.memories.models import ASKED, SAID, Memory
 from threadkeep.models.base import StatementPair
-from threadkeep.recall.packing import statement_in, what_tells
+from threadkeep.recall.packing import passage_kind, statement_in
 from threadkeep.search.query import asks_for_several
 from threadkeep.text.ages import ages_in, is_older_now, leaves_ages
 from threadkeep.text.claims import FEATURES, asks_about, both_hold, compare, elaborates, parse_claim, returns
@@ -319,15 +319,18 @@ def _rivals(said: Sequence[DatedStatement], claims: _Claims) -> Iterator[tuple[i
     trip to Malta is in doubt, whatever it has in common with the other.
     """
     by_older: dict[int, dict[int, bool]] = defaultdict(dict)
-    for surely, claimed in ((False, claims.unsure), (True, claims.replaced)):
+    for is_sure, claimed in ((False, claims.unsure), (True, claims.replaced)):
         for newer, several in claimed.items():
             for older in several:
-                by_older[older][newer] = surely
-    for newer_ones in by_older.values():
-        for one, other in combinations(sorted(newer_ones), 2):
+                by_older[older][newer] = is_sure
+    for sure_of in by_older.values():
+        for one, other in combinations(sorted(sure_of), 2):
             apart = said[one].turns.isdisjoint(said[other].turns) and not said[one].whole
-            surely = newer_ones[one] or newer_ones[other]
-            if apart and surely and _weight_of_words(said[other].text, said[one].text) > -math.inf:
+            if (
+                apart
+                and (sure_of[one] or sure_of[other])
+                and _weight_of_words(said[other].text, said[one].text) > -math.inf
+            ):
                 yield one, other
 
 
@@ -411,10 +414,10 @@ def _likely(
 
 
 def _asks_about_it(newer: DatedStatement, older: DatedStatement) -> bool:
-    """Return whether one of both is a question about what the other tells, and so tells nothing else."""
+    """Return whether the question, which one of both is, asks about what the other tells, and so tells nothing else."""
     if newer.only_asks:
         return asks_about(newer.text, older.text)
-    return older.only_asks and asks_about(older.text, newer.text, before=True)
+    return asks_about(older.text, newer.text, before=True)
 
 
 def _of_named(said: Sequence[DatedStatement], margins: Margins) -> Margins:
@@ -508,7 +511,8 @@ def _before_rest(said: Sequence[DatedStatement], strength: NDArray[np.float64]) 
     for one, answers in zip(said, strength.tolist(), strict=True):
         best[one.turns] = max(best.get(one.turns, -math.inf), answers)
     turns = sorted({one.turns for one in said if not one.asked}, key=best.__getitem__, reverse=True)
-    rank = np.array([turns.index(one.turns) if one.turns in turns else len(said) for one in said], np.intp)
+    ranks = dict(zip(turns, range(len(turns)), strict=True))
+    rank = np.array([ranks.get(one.turns, len(said)) for one in said], np.intp)
     first, second = np.minimum(rank[:, None], rank), np.maximum(rank[:, None], rank)
     other = np.where(first > 0, 0, np.where(second > 1, 1, 2))  # the best turn that is neither's
     of_turn = np.array([*map(best.__getitem__, turns), *[strength.min(initial=0.0) - 1.0] * 3])
@@ -568,15 +572,15 @@ def statements(memories: Sequence[Memory | None]) -> list[DatedStatement]:
     for place, memory in enumerate(memories):
         if memory is None:
             continue
-        tells = what_tells(memory.text) if memory.kind == "episodic" else "statement"
-        if tells is None:
+        kind = passage_kind(memory.text) if memory.kind == "episodic" else "statement"
+        if kind is None:
             continue
         text = memory.text.removeprefix(SAID).removeprefix(ASKED)
         turns = frozenset(map(_turn_of, memory.sources)) - {None}
         at = (memory.sources[-1].at if memory.sources else None) or memory.created_at
-        asked = tells != "statement"
+        asked = kind != "statement"
         said = text if asked else statement_in(text)
-        new = DatedStatement(at, said, turns, place, [], asked, only_asks=tells == "question")
+        new = DatedStatement(at, said, turns, place, [], asked, only_asks=kind == "question")
         known = by_turn[turns].setdefault(_compared(text), new)
         known.places.append(place)
         known.asked, known.only_asks = known.asked and new.asked, known.only_asks and new.only_asks

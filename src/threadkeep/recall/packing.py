@@ -158,11 +158,11 @@ def statement_in(passage: str) -> str:
     return " ".join(part for _, part in _stated_parts(passage)) or passage
 
 
-Tells: TypeAlias = Literal["statement", "request", "question"]
+PassageKind: TypeAlias = Literal["statement", "request", "question"]
 
 
 @lru_cache(maxsize=4096)
-def what_tells(passage: str) -> Tells | None:
+def passage_kind(passage: str) -> PassageKind | None:
     """Return what *passage*, an episode, is: ``None`` for a conversation, in which others speak.
 
     A ``statement`` changes what was so. A ``request`` has sentences beside what it asks, but they may be another
